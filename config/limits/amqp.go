@@ -1,0 +1,80 @@
+package limits
+
+// Bounds of one AMQP connection. The reply code that a client sees beyond a bound stands in its comment.
+const (
+	// HandshakeTimeoutMillis is the default of key handshake_timeout: from accept to connection.open-ok, else the socket is closed.
+	// Used by config.
+	HandshakeTimeoutMillis = 10_000
+
+	// HeaderTimeoutMillis is how long a new connection may take to send its 8 octets of protocol header. Used by broker.
+	HeaderTimeoutMillis = 2_000
+
+	// CloseTimeoutMillis is how long the broker waits for connection.close-ok before it drops the socket. Used by broker.
+	CloseTimeoutMillis = 30_000
+
+	// FrameStallMillis is how long a started frame may take to arrive whole, and a write to make progress. Used by broker.
+	FrameStallMillis = 30_000
+
+	// HeartbeatSeconds is the default of key heartbeat: what the broker proposes in connection.tune. Used by config.
+	HeartbeatSeconds = 60
+
+	// FrameBytesMax is the default of key frame_max: the largest frame with its 8 octets of frame overhead. Beyond it: 501. Used by config and amqp.
+	FrameBytesMax = 131_072
+
+	// FrameBytesMin is the smallest frame_max that a client may ask for. Below it: 530. Used by config and broker.
+	FrameBytesMin = 4_096
+
+	// FrameBytesCeiling is the largest value that key frame_max takes. Used by config.
+	FrameBytesCeiling = 16 << 20
+
+	// FrameBytesSlack is by how much a frame may exceed frame_max, as some clients count the frame overhead out. Used by amqp.
+	FrameBytesSlack = 8
+
+	// UntunedFrameBytesMax is the default of key initial_frame_max: the largest frame before connection.tune-ok. Beyond it: 501. Used by config.
+	UntunedFrameBytesMax = 8_192
+
+	// ChannelMax is the default of key channel_max: open channels of one connection. Beyond it: 530. Used by config.
+	ChannelMax = 2_047
+
+	// ChannelCeiling is the largest value that key channel_max takes: channel numbers have 16 bits. Used by config.
+	ChannelCeiling = 65_535
+
+	// ConsumersPerChannelMax is the default of key consumer_max_per_channel. Beyond it: 530. Used by config.
+	ConsumersPerChannelMax = 1_024
+
+	// BodyBytesMax is the default of key max_message_size. Beyond it: 406, at the content header. Used by config.
+	BodyBytesMax = 16 << 20
+
+	// BodyBytesCeiling is the largest value that key max_message_size takes. Used by config.
+	BodyBytesCeiling = 128 << 20
+
+	// InflightBodyBytesMax bounds the bodies of one connection that have begun and not ended; beyond it its socket is not read. Used by broker.
+	InflightBodyBytesMax = 32 << 20
+
+	// UnconfirmedBytesMax bounds the bytes of one connection's publishes that are not answered; beyond it its socket is not read. Used by broker.
+	UnconfirmedBytesMax = 64 << 20
+
+	// UnconfirmedPublishesMax bounds the same by count. Used by broker.
+	UnconfirmedPublishesMax = 32_768
+
+	// ConnectionWindowBytes is the byte budget of deliveries on their way to one connection; its consumers' windows share it. Used by broker.
+	ConnectionWindowBytes = 8 << 20
+
+	// UnauthenticatedConnectionsMax bounds connections that have not finished their handshake; beyond it the newest is closed. Used by broker.
+	UnauthenticatedConnectionsMax = 4_096
+)
+
+// Bounds of values on the wire.
+const (
+	// ShortStringBytesMax is the longest short string: names, routing keys, consumer tags. Its length is one octet. Used by amqp and meta.
+	ShortStringBytesMax = 255
+
+	// TableDepthMax bounds how deep field tables and arrays nest. Beyond it: 502. Used by amqp.
+	TableDepthMax = 16
+
+	// TableEntriesMax bounds the entries of one field table with all that it holds. Beyond it: 502. Used by amqp.
+	TableEntriesMax = 16_384
+
+	// DecimalScaleMax is the largest scale of a decimal field. Beyond it: 502. Used by amqp.
+	DecimalScaleMax = 28
+)

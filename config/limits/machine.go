@@ -1,0 +1,25 @@
+package limits
+
+// Bounds that replicated machines read. Replicas on different releases must agree on them, so a value here is never edited: a machine that
+// needs another one gets it as a new constant behind a new machine version.
+const (
+	// ApplyWorkMax bounds what one log entry may do: expiries, drops, dead letters, returns. The rest waits for the next Tick. Used by queue.
+	ApplyWorkMax = 4096
+
+	// SettleRangeMax is the longest range of delivery numbers in one Settle command; senders split longer ones. Used by queue and broker.
+	SettleRangeMax = 4096
+
+	// PipelineWindowBatches is how many batches of one pipeline may be unanswered, and how many outcomes a machine remembers per pipeline.
+	// Used by queue and quorum.
+	PipelineWindowBatches = 4
+
+	// PipelinesPerQueueMax bounds the pipelines (one per node incarnation and gen) that a queue remembers; beyond it a first batch is refused.
+	// Used by queue.
+	PipelinesPerQueueMax = 4096
+
+	// SessionsPerQueueMax bounds the session records of one queue; beyond it a Subscribe or Get of a new session is refused. Used by queue.
+	SessionsPerQueueMax = 65536
+
+	// ConsumersPerQueueMax bounds the consumers of one queue; beyond it a Subscribe is refused. Used by queue.
+	ConsumersPerQueueMax = 65536
+)

@@ -1,0 +1,46 @@
+package limits
+
+// Bounds of the shell that runs machines.
+const (
+	// ResendCheckMillis is how old the first unanswered batch of a pipeline gets before the host looks whether its proposal was lost. Used by quorum.
+	ResendCheckMillis = 200
+
+	// SealRetryMillis is how long a sender waits before it offers a batch again to a sealed queue. Used by quorum.
+	SealRetryMillis = 50
+
+	// UnsealAskMillis is how often the leader of a sealed queue asks the catalogue whether the delete was given up. Used by quorum.
+	UnsealAskMillis = 2_000
+
+	// CheckpointLogBytes is how much log a queue writes before its next checkpoint. Used by quorum.
+	CheckpointLogBytes = 64 << 20
+
+	// CheckpointTailBytes is how much of the log behind a checkpoint's cut may be left for the synchronous end of it. Used by quorum.
+	CheckpointTailBytes = 256 << 10
+
+	// CheckpointTailRounds bounds how often a checkpoint tries to get below CheckpointTailBytes while the queue runs on. Used by quorum.
+	CheckpointTailRounds = 8
+
+	// CheckpointsAtOnce bounds the checkpoints that one node writes at the same time. Used by quorum.
+	CheckpointsAtOnce = 2
+
+	// BodiesInMemoryBytes is the node's budget for message bodies in memory: beyond it queues are checkpointed and written bodies dropped. Used by quorum.
+	BodiesInMemoryBytes = 96 << 20
+
+	// BodiesCheckpointBytes is how many unwritten body bytes a queue must have for the node's budget to make it checkpoint. Used by quorum.
+	BodiesCheckpointBytes = 1 << 20
+
+	// CatalogueSnapshotEntries is how many entries the catalogue applies between two snapshots. Used by quorum.
+	CatalogueSnapshotEntries = 4_096
+
+	// StartsAtOnce bounds the replicas that a node starts at the same time. Used by quorum.
+	StartsAtOnce = 8
+
+	// ClockSlewMillis is how often a node leads its clock towards the wall clock, by a tenth of it at most. Used by quorum.
+	ClockSlewMillis = 1_000
+
+	// ServeWaitMillis is how long a starter stays with one replica before it goes on to the next; the replica comes up by itself. Used by quorum.
+	ServeWaitMillis = 2_000
+
+	// StopWaitMillis bounds how long a stopping node waits for its machines to be written. Used by quorum.
+	StopWaitMillis = 10_000
+)

@@ -1,0 +1,32 @@
+package limits
+
+// Bounds of the way from a node to a queue's Raft group and back.
+const (
+	// BatchBytesMax closes a batch: the next command starts another one. One command may be larger and then has a batch of its own.
+	// Used by quorum.
+	BatchBytesMax = 1 << 20
+
+	// BatchCommandsMax closes a batch by count. Used by quorum.
+	BatchCommandsMax = 512
+
+	// GapRetryMillis is the wait before a sender repeats a batch that was refused for a gap. Used by quorum.
+	GapRetryMillis = 10
+
+	// ResendMillis is the back-off after which a sender repeats its first unanswered batch though nothing told it to. Used by quorum.
+	ResendMillis = 2_000
+
+	// ProposalTimeoutMillis is after how long a proposal counts as lost; its batch is proposed again under the same number. Used by quorum.
+	ProposalTimeoutMillis = 30_000
+
+	// PublishTimeoutMillis is the default of key publish_timeout: a publish not answered by all its targets by then is nacked. Used by config.
+	PublishTimeoutMillis = 10_000
+
+	// QueueStartWaitMillis is how long an operation waits for a queue that is still starting before it fails. Used by broker and management.
+	QueueStartWaitMillis = 10_000
+
+	// ApplyBehindBytesMax stops the proposer of a group while this much is committed and not applied. Used by quorum.
+	ApplyBehindBytesMax = 16 << 20
+
+	// DrainedIdleMillis is how long after the last delivery an idle session reports what it has drained. Used by broker.
+	DrainedIdleMillis = 20
+)

@@ -1,0 +1,128 @@
+package quorum
+
+import (
+	"sync"
+
+	"github.com/warrenmq/warren/queue"
+)
+
+// eventKind tells the kind of an event.
+type eventKind uint8
+
+const (
+	eventOutcome eventKind = iota + 1 // batch k of the node's pipeline was answered
+	eventDeliver                      // a message for a session of the node
+	eventCancel                       // the queue removed a consumer of the node
+	eventRetry                        // batch k changed nothing and must be offered again
+	eventFenced                       // the node's boot was declared dead
+)
+
+// event is one item of the stream from a serving replica to an attached node.
+type event struct {
+	kind          eventKind
+	redelivered   bool
+	consumer      queue.ConsumerID
+	deliveryCount uint32
+	acquiredCount uint32
+	node          queue.NodeID
+	boot          uint64
+	session       queue.SessionID
+	k, d          uint64
+	seq           queue.Seq
+	exceptions    []queue.Exception
+	envelope      []byte // nil: not in memory
+}
+
+func (e *event) delivery() Delivery {
+	return Delivery{Consumer: e.consumer, Redelivered: e.redelivered, DeliveryCount: e.deliveryCount, AcquiredCount: e.acquiredCount, D: e.d, Seq: e.seq, Envelope: e.envelope}
+}
+
+// attachment is one node that a replica serves. Its stream is in log order. A message whose body is on disk only is read here, never in apply; what follows it waits behind it, and
+// a goroutine that lives as long as there is such a backlog drains it. The backlog is bounded by the windows of the node's consumers and by its pipeline window.
+type attachment struct {
+	pipeline *pipeline
+	replica  *replica
+
+	mu      sync.Mutex // held while the pipeline takes events: the stream's order
+	bmu     sync.Mutex
+	backlog []event
+	running bool
+}
+
+// push hands events to the node. The slice is the caller's again afterwards.
+func (a *attachment) push(evs []event) {
+	a.bmu.Lock()
+	if a.running || a.cold(evs) {
+		for i := range evs {
+			if a.mine(&evs[i]) {
+				a.backlog = append(a.backlog, evs[i])
+			}
+		}
+		if !a.running && len(a.backlog) > 0 {
+			a.running = true
+			go a.drain()
+		}
+		a.bmu.Unlock()
+		return
+	}
+	a.bmu.Unlock()
+	a.mu.Lock()
+	a.pass(evs)
+	a.mu.Unlock()
+}
+
+// pass gives the pipeline the runs of events that are for its node. Called with a.mu held.
+func (a *attachment) pass(evs []event) {
+	for i := 0; i < len(evs); {
+		j := i
+		for j < len(evs) && a.mine(&evs[j]) {
+			j++
+		}
+		if j > i {
+			a.pipeline.events(evs[i:j])
+		}
+		i = j + 1
+	}
+}
+
+func (a *attachment) mine(e *event) bool {
+	return e.node == a.pipeline.id.Node && e.boot == a.pipeline.id.Boot.Counter
+}
+
+func (a *attachment) cold(evs []event) bool {
+	for i := range evs {
+		if evs[i].kind == eventDeliver && evs[i].envelope == nil && a.mine(&evs[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *attachment) drain() {
+	for {
+		a.bmu.Lock()
+		evs := a.backlog
+		a.backlog = nil
+		if len(evs) == 0 {
+			a.running = false
+			a.bmu.Unlock()
+			return
+		}
+		a.bmu.Unlock()
+		a.mu.Lock()
+		for i := range evs { // one by one: what is read goes out while the next is read
+			a.warm(evs[i : i+1])
+			a.pass(evs[i : i+1])
+		}
+		a.mu.Unlock()
+	}
+}
+
+// warm reads bodies that are on disk only.
+func (a *attachment) warm(evs []event) {
+	for i := range evs {
+		if e := &evs[i]; e.kind == eventDeliver && e.envelope == nil {
+			e.envelope = a.replica.read(e.seq)
+		}
+	}
+}

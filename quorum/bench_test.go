@@ -1,0 +1,95 @@
+package quorum
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// sink is a Receiver that settles everything it gets, in ranges, and counts.
+type sink struct {
+	s         *Session
+	confirmed atomic.Int64
+	acked     atomic.Int64
+	work      chan uint64
+	room      chan struct{}
+}
+
+func (k *sink) Completed(_ meta.QueueID, done []Completion) {
+	n := 0
+	for _, d := range done {
+		if d.Token == 1 {
+			n++
+		} else {
+			k.acked.Add(int64(d.Reply.A))
+		}
+	}
+	k.confirmed.Add(int64(n))
+	select {
+	case k.room <- struct{}{}:
+	default:
+	}
+}
+
+func (k *sink) Deliver(_ meta.QueueID, d []Delivery) { k.work <- d[len(d)-1].D }
+
+func (k *sink) Cancelled(meta.QueueID, queue.ConsumerID) {}
+func (k *sink) Gone(meta.QueueID)                        {}
+
+// BenchmarkFlow is one queue, one publisher with 1,000 unconfirmed at most, one consumer that acknowledges in ranges: what the shell without the broker reaches.
+func BenchmarkFlow(b *testing.B) {
+	for _, bench := range []struct {
+		name    string
+		durable bool
+		bytes   int
+	}{{"durable/1KiB", true, 1024}, {"durable/100B", true, 100}, {"transient/1KiB", false, 1024}} {
+		b.Run(bench.name, func(b *testing.B) {
+			h := openHost(b, b.TempDir())
+			q := declare(b, h, "q", bench.durable)
+			k := &sink{work: make(chan uint64, 4096), room: make(chan struct{}, 1)}
+			k.s = h.OpenSession(k)
+			_ = k.s.Submit(q, &queue.Command{Op: queue.OpSubscribe, Consumer: 1, WindowBytes: 8 << 20, WindowCount: 4096}, 0)
+			k.s.Flush()
+			go func() {
+				from := uint64(1)
+				for to := range k.work {
+					if to < from {
+						continue
+					}
+					_ = k.s.Submit(q, &queue.Command{Op: queue.OpSettle, Outcome: queue.OutcomeAck, From: from, To: to}, 2)
+					_ = k.s.Submit(q, &queue.Command{Op: queue.OpDrained, To: to}, 0)
+					k.s.Flush()
+					from = to + 1
+				}
+			}()
+			cmd := queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: uint32(bench.bytes), Envelope: make([]byte, bench.bytes)}
+			b.SetBytes(int64(bench.bytes))
+			b.ReportAllocs()
+			b.ResetTimer()
+			sent := int64(0)
+			for sent < int64(b.N) {
+				for sent < int64(b.N) && sent-k.confirmed.Load() < 1000 {
+					_ = k.s.Submit(q, &cmd, 1)
+					sent++
+					if sent%100 == 0 {
+						k.s.Flush()
+					}
+				}
+				k.s.Flush()
+				if sent-k.confirmed.Load() >= 1000 {
+					<-k.room
+				}
+			}
+			for k.acked.Load() < int64(b.N) {
+				<-k.room
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+			k.s.Close(func(meta.QueueID) uint64 { return 0 }, 0)
+			stopHost(h)
+			close(k.work)
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package quorum
+
+import (
+	"sync"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+)
+
+// clock gives a node's proposers their stamps (PROTOCOL 7, Time): anchored to the wall clock once, it runs on monotonic time and is led towards the wall clock by at most a tenth of the time
+// that passed. A clock that is set does not make queues jump.
+type clock struct {
+	start time.Time // monotonic base
+
+	mu           sync.Mutex
+	anchorMillis int64 // wall clock at start, corrected since
+}
+
+func newClock() *clock {
+	now := time.Now()
+	return &clock{start: now, anchorMillis: now.UnixMilli()}
+}
+
+// nowMillis is the time for stamps, in milliseconds since the Unix epoch.
+func (c *clock) nowMillis() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.anchorMillis + time.Since(c.start).Milliseconds()
+}
+
+// monotonicMillis only ever rises; it starts at 1.
+func (c *clock) monotonicMillis() int64 { return time.Since(c.start).Milliseconds() + 1 }
+
+// slew leads the clock towards the wall clock; it is called every limits.ClockSlewMillis.
+func (c *clock) slew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const step = limits.ClockSlewMillis / 10
+	off := time.Now().Round(0).UnixMilli() - (c.anchorMillis + time.Since(c.start).Milliseconds())
+	c.anchorMillis += min(max(off, -step), step)
+}

@@ -1,0 +1,383 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/checkpoint"
+	"github.com/warrenmq/warren/storage/segment"
+)
+
+// disk is what one replica keeps: the checkpoint of its machine and, in the message store, the bodies that outlived one. A checkpoint is a snapshot cut at an entry boundary and
+// written in the background, followed by the entries applied meanwhile; the library's Sync only adds the last of those, so that it is short (PROTOCOL 10.4).
+type disk struct {
+	host *Host
+	id   meta.QueueID
+	dir  string
+
+	// Guarded by the replica's mu.
+	store     *segment.Store
+	busy      bool // a checkpoint is asked for or under way
+	recording bool
+	entries   []checkpoint.Entry // applied since the cut, not in tail yet
+	logBytes  int64              // log written since the last cut
+
+	tmu  sync.Mutex // held while tail is written; taken after the replica's mu
+	tail *checkpoint.Tail
+
+	index atomic.Uint64 // last durable index
+}
+
+func queuesDir(h *Host) string     { return filepath.Join(h.cfg.Dir.Path(), "queues") }
+func raftDir(h *Host) string       { return filepath.Join(h.cfg.Dir.Path(), "raft") }
+func quarantineDir(h *Host) string { return filepath.Join(h.cfg.Dir.Path(), "quarantine") }
+
+func queueDir(h *Host, id meta.QueueID) string {
+	return filepath.Join(queuesDir(h), strconv.FormatUint(uint64(id), 10))
+}
+
+func (d *disk) init(h *Host, id meta.QueueID) {
+	d.host, d.id, d.dir = h, id, queueDir(h, id)
+}
+
+// load brings the replica to its last durable state. Called with the replica's mu held.
+func (d *disk) load(r *replica) error {
+	if err := storage.EnsureDir(d.host.fs, d.dir); err != nil {
+		return err
+	}
+	rec, ok, err := checkpoint.Load(d.host.fs, d.dir)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := d.restore(r, &rec); err != nil {
+			return err
+		}
+	}
+	d.store, err = segment.Open(d.host.fs, d.dir, func(seq uint64) bool { return r.m.Has(queue.Seq(seq)) })
+	if err != nil {
+		return err
+	}
+	for seq := range r.m.Live {
+		if r.bodies.get(seq) == nil && !d.store.Has(uint64(seq)) {
+			return &storage.CorruptError{File: d.dir, Reason: fmt.Sprintf("the body of message %d is missing", seq)}
+		}
+	}
+	return nil
+}
+
+// restore takes a checkpoint and its tail.
+func (d *disk) restore(r *replica, rec *checkpoint.Recovered) error {
+	if rec.ShardID != uint64(d.id) {
+		return &storage.CorruptError{File: d.dir, Reason: fmt.Sprintf("the checkpoint belongs to group %d", rec.ShardID)}
+	}
+	m, err := queue.Restore(rec.Snapshot)
+	if err != nil {
+		return &storage.CorruptError{File: d.dir, Reason: fmt.Sprintf("the checkpoint's snapshot cannot be read: %v", err)}
+	}
+	r.m, r.applied = m, rec.Index
+	for i := range rec.Entries {
+		r.apply(rec.Entries[i].Index, rec.Entries[i].Command)
+	}
+	clear(r.evs)
+	r.evs = r.evs[:0]
+	// Found is not yet synced: what a crash left in the operating system's memory.
+	if err := rec.Tail.Sync(); err != nil {
+		return err
+	}
+	d.tail = rec.Tail
+	d.index.Store(r.applied)
+	return nil
+}
+
+// note sees every entry applied. Called with the replica's mu held.
+func (d *disk) note(index uint64, cmd []byte) {
+	d.logBytes += int64(len(cmd))
+	if d.recording {
+		d.entries = append(d.entries, checkpoint.Entry{Index: index, Command: cmd})
+	}
+}
+
+// due tells whether it is time for a checkpoint, and counts it as asked for. Called with the replica's mu held.
+func (d *disk) due(b *bodies) bool {
+	if d.busy {
+		return false
+	}
+	pressed := d.host.bodyBytes.Load() > d.host.cfg.BodiesInMemoryBytes && b.bytes >= limits.BodiesCheckpointBytes
+	if d.logBytes < d.host.cfg.CheckpointLogBytes && !pressed {
+		return false
+	}
+	d.busy = true
+	return true
+}
+
+// cutting is a checkpoint under way.
+type cutting struct {
+	cp      checkpoint.Checkpoint
+	cut     segment.Cut
+	unsaved []stored
+}
+
+type stored struct {
+	seq queue.Seq
+	env []byte
+}
+
+// begin cuts the state at the present entry and records what follows.
+func (d *disk) begin(r *replica) *cutting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure != nil || d.store == nil {
+		return nil
+	}
+	c := &cutting{cp: checkpoint.Checkpoint{ShardID: uint64(d.id), Index: r.applied, Snapshot: r.m.AppendSnapshot(nil)}, cut: d.store.Cut()}
+	for seq := range r.m.Live {
+		if !r.bodies.savedOrGone(seq) {
+			c.unsaved = append(c.unsaved, stored{seq, r.bodies.get(seq)})
+		}
+	}
+	d.recording, d.entries, d.logBytes = true, nil, 0
+	return c
+}
+
+// checkpoint writes one checkpoint and lets the log go that it replaces.
+func (g *group) checkpoint() error {
+	d := &g.disk
+	defer func() {
+		g.mu.Lock()
+		d.busy, d.recording, d.entries = false, false, nil
+		g.mu.Unlock()
+	}()
+	c := d.begin(&g.replica)
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.unsaved {
+		if err := d.store.Append(uint64(s.seq), s.env); err != nil {
+			return err
+		}
+	}
+	if err := d.store.Sync(); err != nil {
+		return err
+	}
+	if err := d.write(&g.replica, c.cp); err != nil {
+		return err
+	}
+	d.saved(&g.replica, c.unsaved)
+	if err := g.cutLog(); err != nil {
+		return err
+	}
+	return d.store.Collect(c.cut)
+}
+
+// write makes the checkpoint durable and follows the queue until little is left for Sync.
+func (d *disk) write(r *replica, cp checkpoint.Checkpoint) error {
+	r.mu.Lock()
+	entries := d.take()
+	r.mu.Unlock()
+	tail, err := checkpoint.Write(d.host.fs, d.dir, cp, entries...)
+	if err != nil {
+		return err
+	}
+	d.tmu.Lock()
+	old := d.tail
+	d.tail = tail
+	d.tmu.Unlock()
+	if old != nil {
+		if err := old.Close(); err != nil {
+			return err
+		}
+	}
+	for range limits.CheckpointTailRounds {
+		r.mu.Lock()
+		bytes := 0
+		for i := range d.entries {
+			bytes += len(d.entries[i].Command)
+		}
+		if bytes <= limits.CheckpointTailBytes {
+			r.mu.Unlock()
+			break
+		}
+		entries = d.take()
+		d.tmu.Lock()
+		r.mu.Unlock()
+		err := d.extend(entries)
+		d.tmu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take returns the entries recorded and goes on recording. Called with the replica's mu held.
+func (d *disk) take() []checkpoint.Entry {
+	entries := d.entries
+	d.entries = nil
+	return entries
+}
+
+// extend makes entries durable in the tail. Called with tmu held.
+func (d *disk) extend(entries []checkpoint.Entry) error {
+	for i := range entries {
+		if err := d.tail.Append(entries[i].Index, entries[i].Command); err != nil {
+			return err
+		}
+	}
+	if err := d.tail.Sync(); err != nil {
+		return err
+	}
+	d.index.Store(d.tail.SyncedIndex())
+	return nil
+}
+
+// saved notes that bodies are in the message store, and gives their memory back if the node is short of it.
+func (d *disk) saved(r *replica, list []stored) {
+	evict := d.host.bodyBytes.Load() > d.host.cfg.BodiesInMemoryBytes/2
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range list {
+		if !r.bodies.markSaved(s.seq, evict) && !r.m.Has(s.seq) {
+			d.store.Release(uint64(s.seq)) // it left the queue while it was written
+		}
+	}
+	if evict {
+		r.bodies.evictSaved()
+	}
+	d.account(r)
+}
+
+// account tells the node how much memory the bodies take. Called with the replica's mu held.
+func (d *disk) account(r *replica) {
+	if delta := r.bodies.bytes - r.accounted; delta != 0 {
+		r.accounted = r.bodies.bytes
+		d.host.bodyBytes.Add(delta)
+	}
+}
+
+// logKeptEntries is how many entries of the log stay behind a checkpoint.
+const logKeptEntries = 16
+
+// cutLog has the library forget the log before what Sync makes durable.
+func (g *group) cutLog() error {
+	opt := dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: logKeptEntries}
+	rs, err := g.host.nh.RequestSnapshot(uint64(g.id), opt, limits.ProposalTimeoutMillis*time.Millisecond)
+	if err != nil {
+		return nil // a later checkpoint cuts it
+	}
+	select {
+	case <-rs.ResultC():
+	case <-g.closed:
+	}
+	return nil
+}
+
+// sync makes everything applied durable. Called with the replica's mu held, by the library before it forgets the log.
+func (d *disk) sync(r *replica) error {
+	if !d.recording {
+		if d.index.Load() == r.applied {
+			return nil
+		}
+		return d.rewrite(r)
+	}
+	d.tmu.Lock()
+	defer d.tmu.Unlock()
+	if d.tail == nil {
+		return errors.New("a checkpoint is cut before it was written")
+	}
+	return d.extend(d.take())
+}
+
+// rewrite makes the present state durable at once. Called with the replica's mu held.
+func (d *disk) rewrite(r *replica) error {
+	for seq := range r.m.Live {
+		if !r.bodies.savedOrGone(seq) {
+			if err := d.store.Append(uint64(seq), r.bodies.get(seq)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.store.Sync(); err != nil {
+		return err
+	}
+	tail, err := checkpoint.Write(d.host.fs, d.dir, checkpoint.Checkpoint{ShardID: uint64(d.id), Index: r.applied, Snapshot: r.m.AppendSnapshot(nil)})
+	if err != nil {
+		return err
+	}
+	d.tmu.Lock()
+	defer d.tmu.Unlock()
+	old := d.tail
+	d.tail = tail
+	d.index.Store(r.applied)
+	d.logBytes = 0
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// close gives the files back.
+func (d *disk) close() {
+	d.tmu.Lock()
+	defer d.tmu.Unlock()
+	if d.tail != nil {
+		_ = d.tail.Close()
+	}
+	if d.store != nil {
+		_ = d.store.Close()
+	}
+}
+
+func (d *disk) sizes() (index uint64, bytes int64) {
+	index = d.index.Load()
+	d.tmu.Lock()
+	defer d.tmu.Unlock()
+	if d.tail != nil {
+		bytes = d.tail.FileBytes()
+	}
+	if d.store != nil {
+		bytes += d.store.Stats().DiskBytes
+	}
+	return index, bytes
+}
+
+// removeQueueDir removes what a deleted queue kept.
+func removeQueueDir(h *Host, id meta.QueueID) error {
+	dir := queueDir(h, id)
+	names, err := h.fs.List(dir)
+	if err != nil {
+		return nil // it never kept anything
+	}
+	for _, name := range names {
+		if err := h.fs.Remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := h.fs.Remove(dir); err != nil {
+		return err
+	}
+	return h.fs.SyncDir(queuesDir(h))
+}
+
+// quarantineQueueDir sets data aside that nobody knows.
+func quarantineQueueDir(h *Host, id meta.QueueID) error {
+	if err := storage.EnsureDir(h.fs, quarantineDir(h)); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%d-%d", id, h.clock.nowMillis())
+	if err := h.fs.Rename(queueDir(h, id), filepath.Join(quarantineDir(h), name)); err != nil {
+		return err
+	}
+	return errors.Join(h.fs.SyncDir(quarantineDir(h)), h.fs.SyncDir(queuesDir(h)))
+}

@@ -1,0 +1,131 @@
+package quorum
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// local runs a transient queue: the same machine without Raft and without a disk, "a quorum of one that forgets". Its log is a mailbox that one goroutine, living as long as there is
+// something in it, applies in order.
+type local struct {
+	replica
+	host *Host
+
+	qmu     sync.Mutex
+	mailbox []mail
+	running bool
+	closed  bool
+}
+
+// mail is one entry; answer, if any, gets the reply.
+type mail struct {
+	entry  []byte
+	answer chan queue.Reply
+}
+
+var _ target = (*local)(nil)
+var _ runner = (*local)(nil)
+
+func newLocal(h *Host, id meta.QueueID, cfg queue.Config, log *slog.Logger) *local {
+	l := &local{host: h}
+	l.id, l.log, l.m = id, log, queue.New(cfg)
+	return l
+}
+
+// kept is the ticket of a proposal that cannot be lost.
+type kept struct{}
+
+func (kept) lost() bool { return false }
+
+func (l *local) propose(_ queue.PipelineID, _ uint64, buf []byte) (ticket, bool, error) {
+	if !l.put(mail{entry: buf}) {
+		return nil, false, ErrClosed
+	}
+	return kept{}, true, nil
+}
+
+// reset has nothing to forget: a local proposal is applied.
+func (l *local) reset(queue.PipelineID) {}
+
+// command applies one command outside pipelines and waits for the reply.
+func (l *local) command(cmd *queue.Command) (queue.Reply, error) {
+	m := mail{entry: queue.AppendCommandEntry(nil, l.host.clock.nowMillis(), cmd), answer: make(chan queue.Reply, 1)}
+	if !l.put(m) {
+		return queue.Reply{}, ErrClosed
+	}
+	return <-m.answer, nil
+}
+
+func (l *local) put(m mail) bool {
+	l.qmu.Lock()
+	defer l.qmu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.mailbox = append(l.mailbox, m)
+	if !l.running {
+		l.running = true
+		go l.run()
+	}
+	return true
+}
+
+// run applies until the mailbox is empty. A machine that has work left by its bound gets a Tick at once.
+func (l *local) run() {
+	var spare []mail
+	for {
+		l.qmu.Lock()
+		mails := l.mailbox
+		if len(mails) == 0 {
+			l.running = false
+			l.qmu.Unlock()
+			return
+		}
+		l.mailbox = spare[:0]
+		l.qmu.Unlock()
+		for i := range mails {
+			l.one(&mails[i])
+		}
+		clear(mails)
+		spare = mails
+	}
+}
+
+func (l *local) one(m *mail) {
+	l.mu.Lock()
+	reply := l.apply(l.applied+1, m.entry)
+	for l.failure == nil {
+		now := l.host.clock.nowMillis()
+		if due, ok := l.m.NextDeadline(); !ok || due > now {
+			break
+		}
+		l.apply(l.applied+1, queue.AppendCommandEntry(nil, now, &queue.Command{Op: queue.OpTick}))
+	}
+	unused := l.unused
+	l.unused = false
+	l.mu.Unlock()
+	l.stream()
+	if m.answer != nil {
+		m.answer <- reply
+	}
+	if unused {
+		l.host.retire(l.id)
+	}
+}
+
+// close ends the queue; what is in the mailbox is still applied.
+func (l *local) close() {
+	l.qmu.Lock()
+	l.closed = true
+	l.qmu.Unlock()
+	l.detachAll()
+}
+
+func (l *local) status() QueueStatus {
+	return QueueStatus{State: StateRunning, Leader: l.host.node, Counts: l.counts(), Members: []meta.NodeID{l.host.node}, Online: []meta.NodeID{l.host.node}}
+}
+
+func (l *local) core() *replica { return &l.replica }

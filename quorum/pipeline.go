@@ -1,0 +1,509 @@
+package quorum
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// pipeline is this node's ordered stream of numbered batches to one queue (PROTOCOL 1). Sessions append commands to the open batch; at most limits.PipelineWindowBatches
+// batches are under way, and what comes meanwhile forms the next one. Unanswered batches are kept in order and sent again from the first one when the serving replica, the leader
+// or the link changes; the machine's numbering makes that harmless.
+//
+// Lock order: pipeline.mu is a leaf towards replicas (nothing of a replica is called under it but propose's enqueueing).
+type pipeline struct {
+	host *Host
+	q    meta.QueueID
+	id   queue.PipelineID
+
+	// oldest is when the first unanswered batch was last sent (monotonic milliseconds), 0 when none is: the host's ticker looks at it without the lock.
+	oldest atomic.Int64
+
+	mu      sync.Mutex
+	open    *batch   // collects commands; nil when empty
+	full    []*batch // closed, not sent yet
+	flight  []*batch // sent, not answered, in order of k
+	lastK   uint64   // last k given to a batch
+	target  target   // where to propose; nil while the queue is starting
+	sending bool     // one goroutine proposes at a time, so that batches keep their order
+	again   bool     // the window or the target changed while sending
+	gone    bool
+
+	// Only touched by the stream of the serving replica, which is serial.
+	done       []Completion
+	deliveries []Delivery
+	lastD      map[queue.SessionID]uint64
+
+	smu      sync.Mutex
+	sessions map[queue.SessionID]*Session // those that a delivery may be for
+}
+
+// batch is one batch on its way, with who waits for each of its commands.
+type batch struct {
+	k         uint64
+	count     int
+	buf       []byte // header, then commands
+	waiters   []waiter
+	ticket    ticket
+	proposing bool // a target is reading buf
+	retained  bool // a target keeps buf
+}
+
+type waiter struct {
+	session *Session
+	token   uint64
+	closes  bool // the command is the session's SessionClose
+}
+
+// target is the leader's side of a queue as a pipeline sees it.
+type target interface {
+	// propose starts replication of an encoded batch and does not block. retained tells that the target keeps buf. An error means: not appended, try again later.
+	propose(p queue.PipelineID, k uint64, buf []byte) (t ticket, retained bool, err error)
+	// reset makes the target forget what it has of p under way: it was lost or refused.
+	reset(p queue.PipelineID)
+	// attach serves p from now on: pipe.synced is called once, then pipe.events for all that follows in log order.
+	attach(p *pipeline)
+}
+
+// ticket follows one proposal. The zero value never says lost.
+type ticket interface {
+	// lost tells that the proposal will not be applied, or that nobody knows: it must be proposed again.
+	lost() bool
+}
+
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
+
+func newBatch() *batch {
+	b := batchPool.Get().(*batch)
+	if cap(b.buf) < queue.BatchHeaderBytes {
+		b.buf = make([]byte, queue.BatchHeaderBytes, batchBytesFirst)
+	}
+	b.buf = b.buf[:queue.BatchHeaderBytes]
+	return b
+}
+
+// batchBytesFirst is the first capacity of a batch buffer; batchBytesPooled the largest that is kept for reuse.
+const (
+	batchBytesFirst  = 1024
+	batchBytesPooled = 2 * limits.BatchBytesMax
+)
+
+// recycle gives b back for reuse, unless somebody still reads it.
+func (b *batch) recycle() {
+	if b.proposing {
+		return
+	}
+	if b.retained || cap(b.buf) > batchBytesPooled {
+		b.buf = nil
+	}
+	clear(b.waiters)
+	*b = batch{buf: b.buf, waiters: b.waiters[:0]}
+	batchPool.Put(b)
+}
+
+// submit appends one command to the open batch.
+func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
+	if cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet {
+		p.smu.Lock()
+		p.sessions[s.id] = s
+		p.smu.Unlock()
+	}
+	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return ErrNoQueue
+	}
+	b := p.open
+	if b == nil {
+		b = newBatch()
+		p.open = b
+	}
+	b.buf = queue.AppendCommand(b.buf, cmd)
+	b.count++
+	b.waiters = append(b.waiters, waiter{s, token, cmd.Op == queue.OpSessionClose})
+	if b.count >= limits.BatchCommandsMax || len(b.buf) >= limits.BatchBytesMax {
+		p.full = append(p.full, b)
+		p.open = nil
+		p.send()
+		return nil
+	}
+	p.mu.Unlock()
+	return nil
+}
+
+// flush sends what is collected as far as the window allows.
+func (p *pipeline) flush() {
+	p.mu.Lock()
+	p.send()
+}
+
+// send is called with p.mu held and releases it.
+func (p *pipeline) send() {
+	if p.sending {
+		p.again = true
+		p.mu.Unlock()
+		return
+	}
+	if p.target == nil {
+		p.mu.Unlock()
+		p.host.touch(p.q)
+		return
+	}
+	p.sending = true
+	for {
+		b := p.next()
+		if b == nil {
+			if p.again {
+				p.again = false
+				continue
+			}
+			break
+		}
+		if !p.propose(b) {
+			break
+		}
+	}
+	p.sending, p.again = false, false
+	p.mu.Unlock()
+}
+
+// next takes the next batch into flight if the window has room. Called with p.mu held.
+func (p *pipeline) next() *batch {
+	if len(p.flight) >= limits.PipelineWindowBatches || p.gone {
+		return nil
+	}
+	var b *batch
+	switch {
+	case len(p.full) > 0:
+		b = p.full[0]
+		p.full[0] = nil
+		p.full = p.full[1:]
+		if len(p.full) == 0 {
+			p.full = nil
+		}
+	case p.open != nil:
+		b, p.open = p.open, nil
+	default:
+		return nil
+	}
+	p.lastK++
+	b.k = p.lastK
+	p.flight = append(p.flight, b)
+	if len(p.flight) == 1 {
+		p.oldest.Store(p.host.clock.monotonicMillis())
+	}
+	return b
+}
+
+// propose hands b to the target without holding p.mu meanwhile. It reports whether to go on. Called with p.mu held and p.sending set.
+func (p *pipeline) propose(b *batch) bool {
+	t := p.target
+	if t == nil {
+		return false
+	}
+	if !b.retained {
+		queue.PutBatchHeader(b.buf, p.id, b.k, p.host.clock.nowMillis(), b.count)
+	}
+	if confirmEarly {
+		p.plant(b)
+		return true
+	}
+	b.proposing = true
+	p.mu.Unlock()
+	tk, retained, err := t.propose(p.id, b.k, b.buf)
+	p.mu.Lock()
+	b.proposing = false
+	b.retained = b.retained || retained
+	b.ticket = tk
+	if err != nil {
+		p.host.later(limits.GapRetryMillis*time.Millisecond, p.resend)
+		return false
+	}
+	return true
+}
+
+// resend proposes every unanswered batch again, in order.
+func (p *pipeline) resend() {
+	p.mu.Lock()
+	if p.sending || p.target == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.sending = true
+	if len(p.flight) > 0 {
+		p.oldest.Store(p.host.clock.monotonicMillis())
+	}
+	for k := uint64(0); ; {
+		b := p.firstAfter(k)
+		if b == nil || !p.propose(b) {
+			break
+		}
+		k = b.k
+	}
+	p.sending, p.again = false, false
+	p.send()
+}
+
+// retry offers everything again after the machine or the library refused it.
+func (p *pipeline) retry() {
+	p.mu.Lock()
+	t := p.target
+	p.mu.Unlock()
+	if t != nil {
+		t.reset(p.id)
+	}
+	p.resend()
+}
+
+// firstAfter returns the first batch in flight behind k. Called with p.mu held.
+func (p *pipeline) firstAfter(k uint64) *batch {
+	for _, b := range p.flight {
+		if b.k > k {
+			return b
+		}
+	}
+	return nil
+}
+
+// check looks after the first unanswered batch: it is proposed again if its proposal was lost, and offered again if nothing was heard of it for a long time.
+func (p *pipeline) check(nowMillis int64) {
+	old := p.oldest.Load()
+	if old == 0 || nowMillis-old < limits.ResendCheckMillis {
+		return
+	}
+	p.mu.Lock()
+	lost := len(p.flight) > 0 && p.flight[0].ticket != nil && p.flight[0].ticket.lost()
+	p.mu.Unlock()
+	switch {
+	case lost:
+		p.retry()
+	case nowMillis-old >= limits.ResendMillis:
+		p.resend()
+	}
+}
+
+// start is called when the queue serves: the pipeline attaches and sends what waits.
+func (p *pipeline) start(t target) {
+	t.attach(p)
+	p.mu.Lock()
+	p.target = t
+	p.mu.Unlock()
+	p.resend()
+}
+
+// stop is called when the queue stops serving on this replica: batches wait for the next start.
+func (p *pipeline) stop() {
+	p.mu.Lock()
+	p.target = nil
+	for _, b := range p.flight {
+		b.ticket = nil
+	}
+	p.mu.Unlock()
+}
+
+// answered completes batch k and everything before it that the stream cannot answer any more (there is nothing such in one incarnation).
+func (p *pipeline) answered(k uint64, exceptions []queue.Exception) {
+	p.mu.Lock()
+	if len(p.flight) == 0 || p.flight[0].k != k {
+		p.mu.Unlock()
+		return // a repeat of what was answered already
+	}
+	b := p.flight[0]
+	copy(p.flight, p.flight[1:])
+	p.flight[len(p.flight)-1] = nil
+	p.flight = p.flight[:len(p.flight)-1]
+	if len(p.flight) == 0 {
+		p.oldest.Store(0)
+	} else {
+		p.oldest.Store(p.host.clock.monotonicMillis())
+	}
+	p.mu.Unlock()
+	p.complete(b, exceptions, queue.CodeOK)
+	p.flush()
+}
+
+// complete answers who waits for b, in runs of one session. A code other than OK answers all.
+func (p *pipeline) complete(b *batch, exceptions []queue.Exception, code queue.Code) {
+	var session *Session
+	done := p.done[:0]
+	e := 0
+	for i, w := range b.waiters {
+		reply := queue.Reply{Code: code}
+		if e < len(exceptions) && int(exceptions[e].Index) == i {
+			reply = exceptions[e].Reply
+			e++
+		}
+		if w.closes {
+			p.forget(w.session.id)
+		}
+		if w.token == 0 {
+			continue
+		}
+		if w.session != session {
+			if len(done) > 0 {
+				session.recv.Completed(p.q, done)
+				done = done[:0]
+			}
+			session = w.session
+		}
+		done = append(done, Completion{Token: w.token, Reply: reply})
+	}
+	if len(done) > 0 {
+		session.recv.Completed(p.q, done)
+	}
+	clear(done)
+	p.done = done[:0]
+	b.recycle()
+}
+
+// events takes one run of the serving replica's stream.
+func (p *pipeline) events(evs []event) {
+	for i := 0; i < len(evs); i++ {
+		switch ev := &evs[i]; ev.kind {
+		case eventOutcome:
+			p.answered(ev.k, ev.exceptions)
+		case eventDeliver:
+			i = p.deliver(evs, i)
+		case eventCancel:
+			if s := p.session(ev.session); s != nil {
+				s.recv.Cancelled(p.q, ev.consumer)
+			}
+		case eventRetry:
+			p.host.later(limits.SealRetryMillis*time.Millisecond, p.retry)
+		case eventFenced:
+			p.fail()
+		}
+	}
+}
+
+// deliver hands over the run of deliveries to one session that begins at i and returns the index of its last event.
+func (p *pipeline) deliver(evs []event, i int) int {
+	id := evs[i].session
+	out := p.deliveries[:0]
+	for ; i < len(evs) && evs[i].kind == eventDeliver && evs[i].session == id; i++ {
+		out = append(out, evs[i].delivery())
+	}
+	if s := p.session(id); s != nil {
+		p.lastD[id] = out[len(out)-1].D
+		s.recv.Deliver(p.q, out)
+	}
+	clear(out)
+	p.deliveries = out[:0]
+	return i - 1
+}
+
+func (p *pipeline) session(id queue.SessionID) *Session {
+	p.smu.Lock()
+	defer p.smu.Unlock()
+	return p.sessions[id]
+}
+
+// forget drops a session after its SessionClose was answered.
+func (p *pipeline) forget(id queue.SessionID) {
+	delete(p.lastD, id)
+	p.smu.Lock()
+	delete(p.sessions, id)
+	p.smu.Unlock()
+}
+
+// marks tells how far each session's deliveries have come, for an attach.
+func (p *pipeline) marks() []queue.SessionMark {
+	marks := make([]queue.SessionMark, 0, len(p.lastD))
+	for id, d := range p.lastD {
+		marks = append(marks, queue.SessionMark{Session: id, LastD: d})
+	}
+	return marks
+}
+
+// answeredK is the last batch whose outcome was taken.
+func (p *pipeline) answeredK() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.flight) > 0 {
+		return p.flight[0].k - 1
+	}
+	return p.lastK
+}
+
+// synced takes the full sync that begins a stream (PROTOCOL 2): the outcomes that were missed, then the deliveries, which read brings.
+func (p *pipeline) synced(st queue.SyncState, read func(take func([]event))) {
+	for _, o := range st.Outcomes {
+		p.answered(o.K, o.Exceptions)
+	}
+	read(p.events)
+	p.dropUnknownConsumers(st)
+}
+
+// dropUnknownConsumers is the place where consumers that only one side has are mended.
+func (p *pipeline) dropUnknownConsumers(st queue.SyncState) {
+	for _, ss := range st.Sessions {
+		if p.session(ss.Session) == nil {
+			// The session ended here while the replica was away and its SessionClose was answered by a former one, or never existed.
+			p.closeUnknown(ss.Session)
+		}
+	}
+}
+
+func (p *pipeline) closeUnknown(id queue.SessionID) {
+	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return
+	}
+	if p.open == nil {
+		p.open = newBatch()
+	}
+	p.open.buf = queue.AppendCommand(p.open.buf, &queue.Command{Op: queue.OpSessionClose, Session: id})
+	p.open.count++
+	p.open.waiters = append(p.open.waiters, waiter{})
+	p.mu.Unlock()
+}
+
+// end is called when the catalogue says that the queue is gone: everything unanswered is completed with CodeGone.
+func (p *pipeline) end() { p.finish(queue.CodeGone, true) }
+
+// fail is called when this node's boot was declared dead: nothing that waits is known to be stored.
+func (p *pipeline) fail() { p.finish(queue.CodeUnavailable, false) }
+
+func (p *pipeline) finish(code queue.Code, gone bool) {
+	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return
+	}
+	p.gone = true
+	rest := append(append([]*batch(nil), p.flight...), p.full...)
+	if p.open != nil {
+		rest = append(rest, p.open)
+	}
+	p.flight, p.full, p.open, p.target = nil, nil, nil, nil
+	p.oldest.Store(0)
+	p.mu.Unlock()
+	p.finishWaiters(rest, code)
+	p.smu.Lock()
+	sessions := make([]*Session, 0, len(p.sessions))
+	for _, s := range p.sessions {
+		sessions = append(sessions, s)
+	}
+	clear(p.sessions)
+	p.smu.Unlock()
+	if gone {
+		for _, s := range sessions {
+			s.recv.Gone(p.q)
+		}
+	}
+}
+
+func (p *pipeline) finishWaiters(rest []*batch, code queue.Code) {
+	for _, b := range rest {
+		for _, w := range b.waiters {
+			if w.token != 0 {
+				w.session.recv.Completed(p.q, []Completion{{Token: w.token, Reply: queue.Reply{Code: code}}})
+			}
+		}
+	}
+}

@@ -1,0 +1,415 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// pipeline returns this node's pipeline to a queue of the catalogue.
+func (h *Host) pipeline(q meta.QueueID) (*pipeline, error) {
+	if v, ok := h.slots.Load(q); ok {
+		return v.(*slot).pipe, nil
+	}
+	s, err := h.slot(q)
+	if err != nil {
+		return nil, err
+	}
+	return s.pipe, nil
+}
+
+// slot returns what this node has of a queue, making it if the catalogue has the queue.
+func (h *Host) slot(id meta.QueueID) (*slot, error) {
+	if v, ok := h.slots.Load(id); ok {
+		return v.(*slot), nil
+	}
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return nil, ErrNoQueue
+	}
+	s := &slot{q: q, pipe: &pipeline{
+		host: h, q: id, id: queue.PipelineID{Node: queue.NodeID(h.node), Boot: queue.Boot{Counter: h.boot.Counter, Nonce: h.boot.Nonce}, Gen: 1},
+		lastD: make(map[queue.SessionID]uint64), sessions: make(map[queue.SessionID]*Session),
+	}}
+	if v, raced := h.slots.LoadOrStore(id, s); raced {
+		return v.(*slot), nil
+	}
+	if h.Catalogue().View.QueueByID(id) == nil { // deleted meanwhile, and nobody else will notice
+		h.remove(q)
+		return nil, ErrNoQueue
+	}
+	return s, nil
+}
+
+// Priorities of a queue declared without x-max-priority: RabbitMQ's for quorum queues; a classic queue has none.
+const (
+	quorumPriorityMax     = 31
+	quorumPriorityDefault = 4
+)
+
+// queueConfig is what the machine of a queue must know (PROTOCOL 5: everything Apply reads is replicated).
+func queueConfig(q *meta.Queue) queue.Config {
+	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
+	if q.Type == meta.TypeQuorum {
+		cfg.PriorityMax, cfg.PriorityDefault = quorumPriorityMax, quorumPriorityDefault
+	}
+	if v, ok := q.Arguments.Get("x-max-priority"); ok {
+		if n, ok := v.AsInt64(); ok {
+			cfg.PriorityMax = uint8(min(max(n, 0), 255))
+			cfg.PriorityDefault = min(cfg.PriorityDefault, cfg.PriorityMax)
+		}
+	}
+	return cfg
+}
+
+// touch starts a queue that is wanted. It returns at once.
+func (h *Host) touch(id meta.QueueID) {
+	s, err := h.slot(id)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	if s.touched || s.gone {
+		s.mu.Unlock()
+		return
+	}
+	s.touched = true
+	if !s.q.Durable {
+		l := newLocal(h, id, queueConfig(s.q), h.log)
+		s.run = l
+		s.mu.Unlock()
+		s.pipe.start(l)
+		return
+	}
+	waiting := s.run != nil // it started already and serves by itself
+	s.mu.Unlock()
+	if !waiting {
+		h.starter.add(h, s, true)
+	}
+}
+
+// starter starts replicas, at most limits.StartsAtOnce at a time, those that are wanted first.
+type starter struct {
+	mu      sync.Mutex
+	wanted  []*slot
+	waiting []*slot
+	running int
+}
+
+func (st *starter) add(h *Host, s *slot, wanted bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if wanted {
+		st.wanted = append(st.wanted, s)
+	} else {
+		st.waiting = append(st.waiting, s)
+	}
+	if st.running < limits.StartsAtOnce {
+		st.running++
+		go st.work(h)
+	}
+}
+
+func (st *starter) work(h *Host) {
+	for {
+		st.mu.Lock()
+		var s *slot
+		switch {
+		case len(st.wanted) > 0:
+			s, st.wanted = st.wanted[0], st.wanted[1:]
+		case len(st.waiting) > 0:
+			s, st.waiting = st.waiting[0], st.waiting[1:]
+		default:
+			st.running--
+			st.mu.Unlock()
+			return
+		}
+		st.mu.Unlock()
+		h.startGroup(s)
+	}
+}
+
+// startGroup brings one replica up.
+func (h *Host) startGroup(s *slot) {
+	s.mu.Lock()
+	if s.run != nil || s.gone {
+		s.mu.Unlock()
+		return
+	}
+	g := newGroup(h, s.q, h.log)
+	s.run = g
+	s.mu.Unlock()
+	if err := g.start(); err != nil {
+		select {
+		case <-h.closed:
+		default:
+			h.log.Error("a queue cannot start", "queue", s.q.Name, "vhost", s.q.VHost, "id", uint64(s.q.ID), "error", err)
+		}
+	}
+}
+
+// serve is called when a queue's replica on this node leads and is ready: the node's pipeline attaches to it.
+func (h *Host) serve(id meta.QueueID, t target) {
+	s, err := h.slot(id)
+	if err != nil {
+		return
+	}
+	s.pipe.start(t)
+}
+
+// restart starts every queue that has a log on this node.
+func (h *Host) restart() {
+	names, err := h.fs.List(queuesDir(h))
+	if err != nil {
+		return // nothing was ever kept
+	}
+	for _, name := range names {
+		n, err := strconv.ParseUint(name, 10, 64)
+		if err != nil {
+			continue
+		}
+		if s, err := h.slot(meta.QueueID(n)); err == nil {
+			h.starter.add(h, s, false)
+			continue
+		}
+		h.sweepUnknown(meta.QueueID(n))
+	}
+}
+
+// sweepUnknown deals with data of a queue that the catalogue does not have. An id below the next one was given by this catalogue and taken back, so the delete was cut short; anything
+// else is set aside, never deleted by inference (PROTOCOL 11).
+func (h *Host) sweepUnknown(id meta.QueueID) {
+	if id < h.Catalogue().View.NextQueueID() {
+		if err := h.nh.RemoveData(uint64(id), firstReplicaID); err != nil {
+			h.log.Warn("the log of a deleted queue cannot be removed", "id", uint64(id), "error", err)
+		}
+		if err := removeQueueDir(h, id); err != nil {
+			h.log.Warn("data of a deleted queue cannot be removed", "id", uint64(id), "error", err)
+		}
+		return
+	}
+	if err := quarantineQueueDir(h, id); err != nil {
+		h.log.Error("data of an unknown queue cannot be set aside", "id", uint64(id), "error", err)
+		return
+	}
+	h.log.Warn("data of a queue that the catalogue does not know was set aside", "id", uint64(id), "directory", quarantineDir(h))
+}
+
+// changed follows the catalogue: deleted queues end here.
+func (h *Host) changed(effects []meta.Effect) {
+	for i := range effects {
+		switch e := &effects[i]; e.Kind {
+		case meta.QueueDeleted:
+			h.remove(e.Queue)
+		case meta.QueueChanged:
+			h.configure(e.Queue)
+		}
+	}
+}
+
+// configure brings a queue's machine what the catalogue says of it now.
+func (h *Host) configure(q *meta.Queue) {
+	v, ok := h.slots.Load(q.ID)
+	if !ok {
+		return
+	}
+	s := v.(*slot)
+	s.mu.Lock()
+	run := s.run
+	s.mu.Unlock()
+	if run == nil {
+		return
+	}
+	go func() {
+		if _, err := run.command(&queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)}); err != nil {
+			h.log.Warn("a queue's configuration did not reach it yet", "queue", q.Name, "error", err)
+		}
+	}()
+}
+
+// remove ends a queue that the catalogue deleted: clients are told, the replica stops, its data goes.
+func (h *Host) remove(q *meta.Queue) {
+	v, ok := h.slots.LoadAndDelete(q.ID)
+	if !ok {
+		if q.Durable {
+			go h.removeData(q.ID, nil)
+		}
+		return
+	}
+	s := v.(*slot)
+	s.mu.Lock()
+	s.gone = true
+	run := s.run
+	s.mu.Unlock()
+	if run != nil {
+		run.close()
+	}
+	s.pipe.end()
+	if g, ok := run.(*group); ok {
+		h.workers.Add(1)
+		go func() {
+			defer h.workers.Done()
+			h.removeData(q.ID, g)
+		}()
+	}
+}
+
+// removeData stops a replica of a deleted queue and removes what it kept. If the node stops before the end, the next start goes on (sweepUnknown).
+func (h *Host) removeData(id meta.QueueID, g *group) {
+	if g != nil {
+		if err := h.nh.StopReplica(uint64(id), g.replicaID); err == nil {
+			select {
+			case <-g.closed:
+			case <-h.closed:
+				return
+			}
+		}
+		for {
+			err := h.nh.RemoveData(uint64(id), g.replicaID)
+			if err == nil {
+				break
+			}
+			if errors.Is(err, dragonboat.ErrClosed) || h.wait(limits.GapRetryMillis*time.Millisecond, nil) != nil {
+				return
+			}
+		}
+	}
+	if err := removeQueueDir(h, id); err != nil {
+		h.log.Warn("data of a deleted queue cannot be removed", "id", uint64(id), "error", err)
+	}
+}
+
+// DeleteResult answers DeleteQueue.
+type DeleteResult struct {
+	// Code is queue.CodeOK, CodeInUse or CodeNotEmpty.
+	Code queue.Code
+	// Messages is how many ready messages went with the queue.
+	Messages uint64
+}
+
+// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. ErrNoQueue: there is no such queue any more.
+func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (DeleteResult, error) {
+	var res DeleteResult
+	var token uint64
+	var run runner
+	if cond != 0 {
+		var err error
+		if run, err = h.running(ctx, id); err != nil {
+			return res, err
+		}
+		reply, err := run.command(&queue.Command{Op: queue.OpSeal, Condition: cond})
+		if err != nil {
+			return res, err
+		}
+		if reply.Code != queue.CodeOK {
+			res.Code = reply.Code
+			return res, nil
+		}
+		token, res.Messages = reply.A, reply.B
+	} else if st, ok := h.QueueStatus(id); ok {
+		res.Messages = st.Counts.Ready
+	}
+	replies, err := h.Do(ctx, meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}, Token: token})
+	switch {
+	case err != nil:
+		if l, ok := run.(*local); ok {
+			h.later(limits.UnsealAskMillis*time.Millisecond, func() { h.unseal(l, token) })
+		}
+		return res, err // the leader of a sealed group asks by itself
+	case replies[0].Reason == meta.ReasonNoQueue:
+		return res, ErrNoQueue
+	case replies[0].Reason != meta.ReasonOK:
+		return res, fmt.Errorf("quorum: the catalogue refuses the delete: %v", replies[0].Reason)
+	}
+	return res, nil
+}
+
+// unseal ends a seal whose delete did not come: the catalogue is asked to call it off, which it refuses when the delete was applied. Nothing ends by time alone (PROTOCOL 5, Seal).
+func (h *Host) unseal(run runner, token uint64) {
+	r := run.core()
+	r.mu.Lock()
+	now, sealed := r.m.Sealed()
+	r.mu.Unlock()
+	if !sealed || now != token {
+		return
+	}
+	replies, err := h.Do(context.Background(), meta.Command{Op: meta.OpDeleteAborted, Queue: meta.Queue{ID: r.id}, Token: token})
+	if err == nil && replies[0].Reason == meta.ReasonOK {
+		_, err = run.command(&queue.Command{Op: queue.OpUnseal, To: token})
+	}
+	if _, ok := run.(*local); ok && errors.Is(err, ErrNoCatalogue) {
+		h.later(limits.UnsealAskMillis*time.Millisecond, func() { h.unseal(run, token) })
+	}
+}
+
+// retire deletes an auto-delete queue that lost its last consumer.
+func (h *Host) retire(id meta.QueueID) {
+	h.workers.Add(1)
+	go func() {
+		defer h.workers.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+		defer cancel()
+		if _, err := h.DeleteQueue(ctx, id, queue.IfAutoDelete); err != nil && !errors.Is(err, ErrNoQueue) {
+			h.log.Warn("an unused auto-delete queue could not be deleted", "id", uint64(id), "error", err)
+		}
+	}()
+}
+
+// running returns a queue's runner when it serves, starting it if need be.
+func (h *Host) running(ctx context.Context, id meta.QueueID) (runner, error) {
+	s, err := h.slot(id)
+	if err != nil {
+		return nil, err
+	}
+	h.touch(id)
+	for {
+		s.mu.Lock()
+		run, gone := s.run, s.gone
+		s.mu.Unlock()
+		if gone {
+			return nil, ErrNoQueue
+		}
+		switch r := run.(type) {
+		case *local:
+			return r, nil
+		case *group:
+			select {
+			case <-r.started:
+				return r, nil
+			case <-r.closed:
+				return nil, ErrNoQueue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-h.closed:
+				return nil, ErrClosed
+			}
+		}
+		if err := h.wait(time.Millisecond, ctx.Done()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// appendReply and decodeReply carry the reply of a command through the library's result.
+func appendReply(dst []byte, r queue.Reply) []byte {
+	dst = codec.AppendUint8(dst, uint8(r.Code))
+	dst = codec.AppendUvarint(dst, r.A)
+	dst = codec.AppendUvarint(dst, r.B)
+	return codec.AppendUvarint(dst, r.C)
+}
+
+func decodeReply(src []byte) (queue.Reply, error) {
+	r := codec.NewReader(src)
+	reply := queue.Reply{Code: queue.Code(r.Uint8()), A: r.Uvarint(), B: r.Uvarint(), C: r.Uvarint()}
+	return reply, r.Err()
+}

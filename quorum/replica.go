@@ -1,0 +1,240 @@
+package quorum
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/warrenmq/warren/internal/invariant"
+	"github.com/warrenmq/warren/internal/machine"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/storage/segment"
+)
+
+// replica is one machine with the bodies of its messages and the nodes that it serves. It is what Raft groups and local runners share: they feed it entries one by one, in order,
+// from one goroutine at a time, and call stream after each run of entries.
+type replica struct {
+	id  meta.QueueID
+	log *slog.Logger
+
+	mu      sync.Mutex
+	m       *queue.Machine
+	bodies  bodies
+	applied uint64 // index of the last entry applied
+	served  []*attachment
+	failure *invariant.Violation // what stopped this replica for good
+
+	effects []queue.Effect
+	evs     []event
+	entry   queue.Entry
+	cmd     queue.Command
+	unused  bool // an auto-delete queue lost its last consumer
+
+	accounted int64                 // body bytes that the node counts for this replica
+	onDisk    func() *segment.Store // the message store, nil for a local runner; may return nil
+}
+
+// errFailed says that the machine stopped at an entry that only a bug explains.
+var errFailed = errors.New("quorum: the queue's state machine has stopped")
+
+// apply applies one entry. Called with r.mu held. What it leads to is collected for stream. The entry is kept alive by the bodies in it.
+func (r *replica) apply(index uint64, entry []byte) queue.Reply {
+	if r.failure != nil {
+		return queue.Reply{Code: queue.CodeUnavailable}
+	}
+	reply, err := r.step(index, entry)
+	if err != nil {
+		r.failure = err
+		r.log.Error("queue stopped: its state machine met an impossible state", "queue", uint64(r.id), "index", index, "reason", err.Reason)
+	}
+	r.applied = index
+	return reply
+}
+
+// step runs the machine and turns a broken invariant into a value (PROTOCOL 7, Failure).
+func (r *replica) step(index uint64, entry []byte) (reply queue.Reply, failed *invariant.Violation) {
+	defer func() {
+		if v := recover(); v != nil {
+			violation, ok := v.(*invariant.Violation)
+			if !ok {
+				panic(v)
+			}
+			failed = violation
+		}
+	}()
+	r.effects = r.effects[:0]
+	if err := queue.DecodeEntry(entry, &r.entry); err != nil {
+		invariant.Failf("undecodable entry in the log: %v", err)
+	}
+	at := machine.Stamp{Index: index, NowMillis: r.entry.NowMillis}
+	if r.entry.Kind == queue.EntryBatch {
+		var result queue.Result
+		result, r.effects = r.m.ApplyBatch(at, &r.entry.Batch, r.effects)
+		r.keepBodies()
+		r.collect(&result)
+	} else {
+		reply, r.effects = r.m.Apply(at, &r.entry.Command, r.effects)
+		r.collect(nil)
+	}
+	return reply, nil
+}
+
+// keepBodies stores the envelopes of the batch's accepted messages.
+func (r *replica) keepBodies() {
+	rest, at := r.entry.Batch.Commands, uint32(0)
+	for i := range r.effects {
+		e := &r.effects[i]
+		if e.Kind != queue.KindStore {
+			continue
+		}
+		for ; at <= e.Index; at++ {
+			var err error
+			if rest, err = queue.DecodeCommand(rest, &r.cmd); err != nil {
+				invariant.Failf("command %d of an applied batch cannot be decoded: %v", at, err)
+			}
+		}
+		r.bodies.put(e.Seq, r.cmd.Envelope)
+	}
+}
+
+// collect turns effects into events of the nodes' streams, in order, the batch's outcome last.
+func (r *replica) collect(result *queue.Result) {
+	for i := range r.effects {
+		switch e := &r.effects[i]; e.Kind {
+		case queue.KindDeliver:
+			r.evs = append(r.evs, r.delivery(e))
+		case queue.KindCancel:
+			r.evs = append(r.evs, event{kind: eventCancel, node: e.Node, boot: e.BootCounter, session: e.Session, consumer: e.Consumer})
+		case queue.KindUnused:
+			r.unused = true
+		}
+	}
+	if result != nil {
+		r.evs = append(r.evs, r.outcome(result))
+	}
+	for i := range r.effects {
+		if e := &r.effects[i]; e.Kind == queue.KindRelease {
+			r.release(e.Seq, e.To)
+		}
+	}
+}
+
+func (r *replica) delivery(e *queue.Effect) event {
+	return event{kind: eventDeliver, redelivered: e.Redelivered, node: e.Node, boot: e.BootCounter, session: e.Session, consumer: e.Consumer, d: e.D, seq: e.Seq,
+		deliveryCount: e.DeliveryCount, acquiredCount: e.AcquiredCount, envelope: r.bodies.get(e.Seq)}
+}
+
+func (r *replica) outcome(result *queue.Result) event {
+	id := r.entry.Batch.Pipeline
+	ev := event{kind: eventOutcome, node: id.Node, boot: id.Boot.Counter, k: r.entry.Batch.K}
+	switch result.Verdict {
+	case queue.VerdictApplied, queue.VerdictRepeat:
+		// The machine's memory changes with its next step, the stream runs behind it.
+		ev.exceptions = append([]queue.Exception(nil), result.Exceptions...)
+	case queue.VerdictFenced:
+		ev.kind = eventFenced
+	default: // a gap, a seal, no room: the sender offers it again
+		ev.kind = eventRetry
+	}
+	return ev
+}
+
+// stream hands what was collected to the nodes served. Called without r.mu, by the goroutine that applies.
+func (r *replica) stream() {
+	r.mu.Lock()
+	evs, served := r.evs, r.served
+	r.mu.Unlock()
+	if len(evs) == 0 {
+		return
+	}
+	for _, a := range served {
+		a.push(evs)
+	}
+	clear(evs)
+	r.mu.Lock()
+	r.evs = evs[:0]
+	r.mu.Unlock()
+}
+
+// release forgets bodies in memory and in the message store.
+func (r *replica) release(from, to queue.Seq) {
+	r.bodies.release(from, to)
+	if r.onDisk == nil {
+		return
+	}
+	if store := r.onDisk(); store != nil && store.Len() > 0 {
+		for seq := from; seq <= to; seq++ {
+			store.Release(uint64(seq))
+		}
+	}
+}
+
+// read returns the envelope of a message wherever it is, nil if the message left the queue. Called without r.mu, never by apply.
+func (r *replica) read(seq queue.Seq) []byte {
+	r.mu.Lock()
+	env := r.bodies.get(seq)
+	var store *segment.Store
+	if env == nil && r.onDisk != nil {
+		store = r.onDisk()
+	}
+	r.mu.Unlock()
+	if env != nil || store == nil {
+		return env
+	}
+	env, err := store.Read(uint64(seq))
+	if err != nil {
+		r.log.Error("a message cannot be read from disk", "queue", uint64(r.id), "seq", uint64(seq), "error", err)
+		return nil
+	}
+	return env
+}
+
+// attach begins to serve a pipeline: at one applied index it takes what the node lacks and everything later follows in log order (PROTOCOL 2, Attach).
+func (r *replica) attach(p *pipeline) {
+	a := &attachment{pipeline: p, replica: r}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	answered, marks := p.answeredK(), p.marks()
+	r.mu.Lock()
+	st := r.m.Sync(p.id, answered, marks)
+	var deliveries []event
+	for _, ss := range st.Sessions {
+		for i := range ss.Deliveries {
+			deliveries = append(deliveries, r.delivery(&ss.Deliveries[i]))
+		}
+	}
+	kept := make([]*attachment, 0, len(r.served)+1) // streams of older attachments to the same node end here
+	for _, old := range r.served {
+		if old.pipeline != p {
+			kept = append(kept, old)
+		}
+	}
+	r.served = append(kept, a)
+	r.mu.Unlock()
+	p.synced(st, func(take func([]event)) {
+		a.warm(deliveries)
+		take(deliveries)
+	})
+}
+
+// detachAll ends every stream: nodes attach again to what serves next.
+func (r *replica) detachAll() {
+	r.mu.Lock()
+	served := r.served
+	r.served = nil
+	r.mu.Unlock()
+	for _, a := range served {
+		a.pipeline.stop()
+	}
+}
+
+// counts returns the queue's numbers.
+func (r *replica) counts() queue.Counts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil {
+		return queue.Counts{}
+	}
+	return r.m.Counts()
+}

@@ -1,0 +1,58 @@
+package quorum
+
+import (
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// State is how a queue is on this node, in RabbitMQ's words where it has one.
+type State string
+
+const (
+	// StateRunning: it serves.
+	StateRunning State = "running"
+	// StateStarting: a replica comes up.
+	StateStarting State = "starting"
+	// StateParked: nothing wanted it yet; the first touch starts it.
+	StateParked State = "parked"
+	// StateDown: its machine stopped; Reason says why.
+	StateDown State = "down"
+)
+
+// QueueStatus is what people look at of one queue.
+type QueueStatus struct {
+	State  State
+	Reason string
+	// Leader is 0 if there is none. Members are all that have a replica, Online those that are up.
+	Leader          meta.NodeID
+	Members, Online []meta.NodeID
+	Term, Applied   uint64
+	// Checkpoint is the log index of the last durable checkpoint.
+	Checkpoint uint64
+	Counts     queue.Counts
+	// BodyBytesInMemory and DiskBytes are what its messages take on this node.
+	BodyBytesInMemory, DiskBytes int64
+}
+
+// QueueStatus tells how a queue is now, exactly; false if the catalogue does not have it.
+func (h *Host) QueueStatus(id meta.QueueID) (QueueStatus, bool) {
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return QueueStatus{}, false
+	}
+	if v, ok := h.slots.Load(id); ok {
+		s := v.(*slot)
+		s.mu.Lock()
+		run := s.run
+		s.mu.Unlock()
+		if run != nil {
+			return run.status(), true
+		}
+	}
+	st := QueueStatus{State: StateParked, Members: q.Replicas}
+	if !q.Durable {
+		st.State, st.Leader, st.Members = StateRunning, q.Home, []meta.NodeID{q.Home}
+	}
+	st.Online = st.Members
+	return st, true
+}
