@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -92,4 +93,50 @@ func BenchmarkFlow(b *testing.B) {
 			close(k.work)
 		})
 	}
+}
+
+// BenchmarkManyQueues is 64 durable queues, two publishers each with 50 unconfirmed 1 KiB messages at most: what group commit over groups gives.
+func BenchmarkManyQueues(b *testing.B) {
+	h := openHost(b, b.TempDir())
+	const queues, publishers, window = 64, 128, 50
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	done := make(chan struct{}, publishers)
+	ids := make([]meta.QueueID, queues)
+	for i := range ids {
+		ids[i] = declare(b, h, fmt.Sprintf("q%d", i), true)
+		c := newRecorder()
+		publish(b, h.OpenSession(c), c, ids[i], 1, 1)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range publishers {
+		go func() {
+			k := &sink{room: make(chan struct{}, 1)}
+			k.s = h.OpenSession(k)
+			cmd := queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: 1024, Envelope: make([]byte, 1024)}
+			sent := int64(0)
+			for left.Add(-1) >= 0 {
+				_ = k.s.Submit(ids[i%queues], &cmd, 1)
+				sent++
+				if sent-k.confirmed.Load() >= window {
+					k.s.Flush()
+					for sent-k.confirmed.Load() >= window {
+						<-k.room
+					}
+				}
+			}
+			k.s.Flush()
+			for k.confirmed.Load() < sent {
+				<-k.room
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range publishers {
+		<-done
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	stopHost(h)
 }

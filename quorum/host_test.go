@@ -63,7 +63,7 @@ func (c *recorder) Gone(meta.QueueID) {
 // await waits until ok says so; it is called with the lock held.
 func (c *recorder) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	late := time.AfterFunc(20*time.Second, func() {
+	late := time.AfterFunc(60*time.Second, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.wake.Broadcast()
@@ -86,7 +86,7 @@ func openHost(t testing.TB, path string, change ...func(*Config)) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	cfg := Config{Dir: dir, Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Founding: []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}}}
 	for _, f := range change {

@@ -33,7 +33,7 @@ const (
 	CatalogueSnapshotEntries = 4_096
 
 	// StartsAtOnce bounds the replicas that a node starts at the same time. Used by quorum.
-	StartsAtOnce = 8
+	StartsAtOnce = 32
 
 	// ClockSlewMillis is how often a node leads its clock towards the wall clock, by a tenth of it at most. Used by quorum.
 	ClockSlewMillis = 1_000
