@@ -6,9 +6,10 @@ import (
 	"github.com/warrenmq/warren/queue"
 )
 
-// eventKind tells the kind of an event.
+// eventKind tells the kind of an event. It is not persisted.
 type eventKind uint8
 
+// The kinds are not persisted.
 const (
 	eventOutcome eventKind = iota + 1 // batch k of the node's pipeline was answered
 	eventDeliver                      // a message for a session of the node

@@ -32,6 +32,8 @@ type Config struct {
 	RaftFS vfs.FS
 	// Name is the node's name, as rabbit@host. Address is its advertised cluster address.
 	Name, Address string
+	// ClusterName names a new cluster; Name if empty.
+	ClusterName string
 	// Founding is what the first start of a new cluster puts into the catalogue, in one entry with its founding: virtual host, user, permissions.
 	Founding []meta.Command
 	// BodiesInMemoryBytes is the budget for message bodies in memory; 0 = limits.BodiesInMemoryBytes.
@@ -116,6 +118,9 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.BodiesInMemoryBytes == 0 {
 		cfg.BodiesInMemoryBytes = limits.BodiesInMemoryBytes
 	}
+	if cfg.ClusterName == "" {
+		cfg.ClusterName = cfg.Name
+	}
 	if cfg.CheckpointLogBytes == 0 {
 		cfg.CheckpointLogBytes = limits.CheckpointLogBytes
 	}
@@ -174,7 +179,7 @@ func (h *Host) join(ctx context.Context, id datadir.Identity) error {
 		return err
 	}
 	if h.Catalogue().View.ClusterID() == "" {
-		founding := append([]meta.Command{{Op: meta.OpFound, Text: fmt.Sprintf("%016x", id.ClusterID), Name: h.cfg.Name}}, h.cfg.Founding...)
+		founding := append([]meta.Command{{Op: meta.OpFound, Text: fmt.Sprintf("%016x", id.ClusterID), Name: h.cfg.ClusterName}}, h.cfg.Founding...)
 		if _, err := h.cat.do(ctx, founding); err != nil {
 			return err
 		}

@@ -4,7 +4,4 @@ package limits
 const (
 	// TargetsPerPublishMax bounds the queues that one publish may reach. Beyond it: 506. Used by exchange.
 	TargetsPerPublishMax = 100_000
-
-	// TopicWordsMax bounds the words of a topic pattern. Beyond it a bind is refused with 406. Used by exchange.
-	TopicWordsMax = 128
 )

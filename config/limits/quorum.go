@@ -35,12 +35,9 @@ const (
 	// StartsAtOnce bounds the replicas that a node starts at the same time. Used by quorum.
 	StartsAtOnce = 32
 
+	// ShutdownMillis is how long a stopping node waits for its clients to answer the close of their connections. Used by internal/node.
+	ShutdownMillis = 5_000
+
 	// ClockSlewMillis is how often a node leads its clock towards the wall clock, by a tenth of it at most. Used by quorum.
 	ClockSlewMillis = 1_000
-
-	// ServeWaitMillis is how long a starter stays with one replica before it goes on to the next; the replica comes up by itself. Used by quorum.
-	ServeWaitMillis = 2_000
-
-	// StopWaitMillis bounds how long a stopping node waits for its machines to be written. Used by quorum.
-	StopWaitMillis = 10_000
 )

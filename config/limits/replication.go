@@ -24,9 +24,6 @@ const (
 	// QueueStartWaitMillis is how long an operation waits for a queue that is still starting before it fails. Used by broker and management.
 	QueueStartWaitMillis = 10_000
 
-	// ApplyBehindBytesMax stops the proposer of a group while this much is committed and not applied. Used by quorum.
-	ApplyBehindBytesMax = 16 << 20
-
 	// DrainedIdleMillis is how long after the last delivery an idle session reports what it has drained. Used by broker.
 	DrainedIdleMillis = 20
 )

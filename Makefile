@@ -1,0 +1,83 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+export CGO_ENABLED = 0
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+GOBUILD  = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+GOFILES  = find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path '*/testdata/*'
+T       ?= 10s
+ARGS    ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full clean tools fmt-check
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+tools:
+	@bash .ci/tools go
+
+build: tools ui ## build bin/warren and bin/amqpctl
+	@mkdir -p bin
+	$(GOBUILD) -o bin/warren ./cmd/warren
+	$(GOBUILD) -o bin/amqpctl ./cmd/amqpctl
+
+ui: ## build the web UI into management-ui/dist, if its source is there
+	@if [ -f management-ui/package.json ]; then bash .ci/tools node && cd management-ui && npm ci --no-audit --no-fund && npm run build; fi
+
+run: build ## build and start a broker with its data in ./data (ARGS='--set key=value' for more)
+	@echo
+	@echo '  AMQP      amqp://guest:guest@localhost:5672'
+	@echo '  HTTP API  http://localhost:15672/api/overview   (guest, guest)'
+	@echo '  metrics   http://localhost:15692/metrics'
+	@echo '  CLI       bin/amqpctl status'
+	@echo '  stop      Ctrl-C; the data stays in ./data'
+	@echo
+	@exec bin/warren server --data-dir ./data $(ARGS)
+
+test: tools ## install what the tests need, then run every test but the long ones
+	@bash .ci/test
+
+unit: tools ## go vet and go test only: no packages to install, no processes
+	@bash .ci/test unit
+
+vet: tools ## go vet on this platform, on Linux arm64 and on macOS
+	go vet ./...
+	GOOS=linux GOARCH=arm64 go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+
+lint: tools fmt-check ## gofmt, and golangci-lint if it is installed
+	@if command -v golangci-lint >/dev/null; then golangci-lint run; else echo 'golangci-lint is not installed: only gofmt was checked'; fi
+
+fmt-check:
+	@unformatted=$$(gofmt -l $$($(GOFILES))); \
+	  if [ -n "$$unformatted" ]; then echo "not formatted (make fmt does it):"; echo "$$unformatted"; exit 1; fi
+
+fmt: ## format all Go files
+	gofmt -w $$($(GOFILES))
+
+gen: tools ## write the generated files anew
+	go generate ./...
+	go test ./config -run TestReference -count=1 -rewrite
+
+gen-check: tools ## fail if a generated file is not what its generator writes
+	@bash .ci/gen-check
+
+race: tools ## go test with the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -timeout 30m ./...
+
+bench: tools ## run every benchmark once
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz: tools ## run every fuzz target for T=10s
+	@bash .ci/fuzz $(T)
+
+e2e: build ## run the end-to-end tests on bin/warren and bin/amqpctl (RUN=pattern for some)
+	@bash .ci/test e2e $(RUN)
+
+e2e-full: build ## the same with the long ones
+	@WARREN_E2E=full bash .ci/test e2e $(RUN)
+
+clean: ## remove what was built, and nothing else
+	rm -rf bin management-ui/node_modules
+	find management-ui/dist -mindepth 1 ! -name placeholder.html -delete

@@ -1,0 +1,220 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+)
+
+// Options tells New what to run on. Zero values of bounds and times stand for the defaults in config/limits.
+type Options struct {
+	// Host runs queues and catalogue.
+	Host Host
+	// Log takes what operators should know; slog.Default if nil.
+	Log *slog.Logger
+	// Product, Version and Platform are what connection.start tells clients; some choose their behaviour by them. ClusterName is told, too; if empty
+	// it is the catalogue's.
+	Product, Version, Platform, ClusterName string
+	// HandshakeTimeout bounds the time from accept to connection.open-ok.
+	HandshakeTimeout time.Duration
+	// Heartbeat is what connection.tune proposes, in whole seconds; negative proposes none.
+	Heartbeat time.Duration
+	// PublishTimeout is when a publish that not all of its queues have answered is nacked.
+	PublishTimeout time.Duration
+	// FrameBytesMax is the largest frame that connection.tune proposes, UntunedFrameBytesMax the largest before connection.tune-ok.
+	FrameBytesMax, UntunedFrameBytesMax int
+	// ChannelMax bounds the channels of a connection, ConsumersPerChannelMax the consumers of a channel, BodyBytesMax a message body.
+	ChannelMax, ConsumersPerChannelMax, BodyBytesMax int
+	// LoopbackUsers are the users that may connect from the loopback addresses only.
+	LoopbackUsers []string
+}
+
+// Broker serves AMQP clients. Make one with New; its methods may be called from several goroutines.
+type Broker struct {
+	opt    Options
+	host   Host
+	log    *slog.Logger
+	totals totals
+	rates  exchangeRates
+
+	// tick counts the turns of the watch: the coarse clock of everything that is looked after there.
+	tick atomic.Uint32
+
+	mu        sync.Mutex
+	conns     map[uint64]*conn
+	lastConn  uint64
+	untrusted int // connections that have not finished their handshake
+	listeners map[net.Listener]struct{}
+	closing   bool
+	idle      chan struct{} // closed when closing and the last connection has ended
+
+	stop     chan struct{} // ends the watch
+	stopping sync.Once
+	started  time.Time
+}
+
+// New makes a Broker and starts its watch, which Shutdown ends.
+func New(opt Options) *Broker {
+	opt.fill()
+	b := &Broker{
+		opt: opt, host: opt.Host, log: opt.Log, conns: make(map[uint64]*conn), listeners: make(map[net.Listener]struct{}),
+		idle: make(chan struct{}), stop: make(chan struct{}), started: time.Now(),
+	}
+	b.tick.Store(1) // 0 stands for never
+	b.host.OnChange(b.changed)
+	go b.watch()
+	return b
+}
+
+func (o *Options) fill() {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	fillText(&o.Product, "RabbitMQ")
+	fillText(&o.Version, "4.3.0")
+	fillText(&o.Platform, "Warren")
+	fillDuration(&o.HandshakeTimeout, limits.HandshakeTimeoutMillis*time.Millisecond)
+	fillDuration(&o.Heartbeat, limits.HeartbeatSeconds*time.Second)
+	fillDuration(&o.PublishTimeout, limits.PublishTimeoutMillis*time.Millisecond)
+	fillInt(&o.FrameBytesMax, limits.FrameBytesMax)
+	fillInt(&o.UntunedFrameBytesMax, limits.UntunedFrameBytesMax)
+	fillInt(&o.ChannelMax, limits.ChannelMax)
+	fillInt(&o.ConsumersPerChannelMax, limits.ConsumersPerChannelMax)
+	fillInt(&o.BodyBytesMax, limits.BodyBytesMax)
+}
+
+func fillText(p *string, value string) {
+	if *p == "" {
+		*p = value
+	}
+}
+
+func fillDuration(p *time.Duration, value time.Duration) {
+	if *p == 0 {
+		*p = value
+	}
+}
+
+func fillInt(p *int, value int) {
+	if *p == 0 {
+		*p = value
+	}
+}
+
+// owner names a connection to the catalogue.
+func (b *Broker) owner(id uint64) meta.Owner {
+	return meta.Owner{Node: b.host.Node(), Boot: b.host.Boot(), Connection: id}
+}
+
+// Shutdown stops listening and closes every connection with 320. It returns when all have ended, or with the error of ctx after it closed the
+// sockets that were left. A Broker cannot serve again after it.
+func (b *Broker) Shutdown(ctx context.Context) error {
+	b.mu.Lock()
+	if !b.closing {
+		b.closing = true
+		for l := range b.listeners {
+			_ = l.Close()
+		}
+		if len(b.conns) == 0 {
+			close(b.idle)
+		}
+	}
+	b.mu.Unlock()
+	for _, c := range b.connections() {
+		c.fail(errShutdown())
+	}
+	var err error
+	select {
+	case <-b.idle:
+	case <-ctx.Done():
+		err = ctx.Err()
+		for _, c := range b.connections() {
+			c.cut()
+		}
+		<-b.idle
+	}
+	b.stopping.Do(func() { close(b.stop) })
+	return err
+}
+
+// connections returns the present connections, oldest first.
+func (b *Broker) connections() []*conn {
+	b.mu.Lock()
+	list := make([]*conn, 0, len(b.conns))
+	for _, c := range b.conns {
+		list = append(list, c)
+	}
+	b.mu.Unlock()
+	slices.SortFunc(list, func(x, y *conn) int { return int(int64(x.id) - int64(y.id)) })
+	return list
+}
+
+// admit registers a new connection; false if there is no room or the broker is closing.
+func (b *Broker) admit(c *conn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing || b.untrusted >= limits.UnauthenticatedConnectionsMax {
+		return false
+	}
+	b.lastConn++
+	c.id = b.lastConn
+	c.trusted = false
+	b.untrusted++
+	b.conns[c.id] = c
+	b.totals.connectionsOpened.Add(1)
+	return true
+}
+
+// trust notes that the connection has finished its handshake.
+func (b *Broker) trust(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !c.trusted {
+		c.trusted = true
+		b.untrusted--
+	}
+}
+
+// remove forgets a connection that has ended.
+func (b *Broker) remove(c *conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !c.trusted {
+		b.untrusted--
+	}
+	delete(b.conns, c.id)
+	b.totals.connectionsClosed.Add(1)
+	if b.closing && len(b.conns) == 0 {
+		close(b.idle)
+	}
+}
+
+// changed follows the catalogue: connections whose virtual host or user is gone are closed.
+func (b *Broker) changed(effects []meta.Effect) {
+	for i := range effects {
+		switch e := &effects[i]; e.Kind {
+		case meta.VHostDeleted:
+			b.closeAll("vhost '"+e.VHost+"' is deleted", func(c *conn) bool { return c.vhost == e.VHost })
+		case meta.UserDeleted:
+			b.closeAll("user '"+e.User+"' is deleted", func(c *conn) bool { return c.user == e.User })
+		case meta.ExchangeDeleted:
+			b.rates.forget(e.Exchange.VHost, e.Exchange.Name)
+		}
+	}
+}
+
+// closeAll closes open connections that match with 320.
+func (b *Broker) closeAll(reason string, match func(*conn) bool) {
+	for _, c := range b.connections() {
+		if c.isOpen() && match(c) {
+			c.fail(errForced(reason))
+		}
+	}
+}

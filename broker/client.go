@@ -1,0 +1,327 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// client is a session without a socket: what the management API publishes, gets and purges with. One serves one call.
+type client struct {
+	b       *Broker
+	session Session
+
+	mu         sync.Mutex
+	waiting    int
+	replies    []queue.Reply
+	deliveries []quorum.Delivery
+	answered   chan struct{}
+}
+
+// Message is a message that Get took.
+type Message struct {
+	Envelope
+	Redelivered bool
+	// DeliveryCount and AcquiredCount are how often consumers failed and how often it was acquired before.
+	DeliveryCount, AcquiredCount uint32
+	// Left is how many ready messages were left behind it.
+	Left uint64
+}
+
+// Settlement is what Get does with the messages that it took.
+type Settlement uint8
+
+const (
+	// Requeue puts them back, as RabbitMQ's ack_requeue_true: later they count as redelivered.
+	Requeue Settlement = 1
+	// Remove takes them out of the queue (ack_requeue_false).
+	Remove Settlement = 2
+	// RejectRequeue puts them back and counts a failure of each (reject_requeue_true).
+	RejectRequeue Settlement = 3
+	// RejectRemove rejects them (reject_requeue_false).
+	RejectRemove Settlement = 4
+)
+
+func (s Settlement) outcome() queue.Outcome {
+	switch s {
+	case Remove:
+		return queue.OutcomeAck
+	case RejectRequeue:
+		return queue.OutcomeReturnCounted
+	case RejectRemove:
+		return queue.OutcomeDiscard
+	}
+	return queue.OutcomeReturn
+}
+
+const (
+	// getsAtOnce is how many messages Get asks for at a time.
+	getsAtOnce = 16
+	// getBytesMax bounds what one Get takes.
+	getBytesMax = 64 << 20
+)
+
+func (b *Broker) newClient() *client {
+	c := &client{b: b, answered: make(chan struct{}, 1)}
+	c.session = b.host.OpenSession(c)
+	return c
+}
+
+// Publish routes a message for a user and waits until all its queues have it. routed is false if no queue was meant. properties are flags and values of a
+// content header. The error is an *amqp.Error (no such exchange, permission, a queue refused it), or that of ctx: then it is not known to be stored.
+func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key string, properties, body []byte) (routed bool, err error) {
+	cat := b.host.Catalogue()
+	what := exchangeResource(vhost, exchangeName)
+	if err := b.userMay(cat.View, user, meta.Write, what); err != nil {
+		return false, err
+	}
+	v, err := amqp.ScanProperties(properties)
+	if err != nil {
+		return false, err
+	}
+	if len(body) > b.opt.BodyBytesMax {
+		return false, errBodyTooLarge(uint64(len(body)), b.opt.BodyBytesMax)
+	}
+	if text, ok := v.Expiration(); ok {
+		if problem := expirationProblem(text); problem != "" {
+			return false, errExpiration(text, problem)
+		}
+	}
+	headers, _ := v.Headers()
+	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), headers, nil)
+	switch reason {
+	case exchange.OK:
+	case exchange.Internal:
+		return false, errInternalExchange(what)
+	default:
+		return false, errNotFound(what)
+	}
+	rate := b.rates.at(vhost, exchangeName)
+	rate.in.Add(1)
+	rate.out.Add(uint64(len(targets)))
+	b.totals.published.Add(1)
+	if len(targets) == 0 {
+		return false, nil
+	}
+	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
+	cmd.Envelope = AppendEnvelope(nil, &Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body})
+	if mode, _ := v.DeliveryMode(); mode == 2 {
+		cmd.Flags |= queue.FlagPersistent
+	}
+	if priority, ok := v.Priority(); ok {
+		cmd.Flags, cmd.Priority = cmd.Flags|queue.FlagHasPriority, priority
+	}
+	c := b.newClient()
+	defer c.close(0, 0)
+	for _, q := range targets {
+		c.submit(q, &cmd, tokenOperation)
+	}
+	if err := c.await(ctx); err != nil {
+		return true, err
+	}
+	for _, r := range c.replies {
+		if r.Code != queue.CodeOK && r.Code != queue.CodeGone {
+			return true, amqp.Errorf(amqp.ReplyPreconditionFailed, "the message was refused by a queue")
+		}
+	}
+	return true, nil
+}
+
+// Get takes up to count messages of a queue for a user and settles them. The error is an *amqp.Error or that of ctx.
+func (b *Broker) Get(ctx context.Context, user, vhost, name string, count int, settlement Settlement) ([]Message, error) {
+	q, err := b.userQueue(user, vhost, name, meta.Read)
+	if err != nil {
+		return nil, err
+	}
+	c := b.newClient()
+	lastD := uint64(0)
+	defer func() { c.close(q.ID, lastD) }()
+	var out []Message
+	for bytes := 0; len(out) < count && bytes < getBytesMax; {
+		n := min(getsAtOnce, count-len(out))
+		for range n {
+			c.submit(q.ID, &queue.Command{Op: queue.OpGet}, tokenOperation)
+		}
+		if err := c.await(ctx); err != nil {
+			return nil, err
+		}
+		got, replies := c.take()
+		for i := range got {
+			d := &got[i]
+			e, err := ParseEnvelope(d.Envelope)
+			if err != nil {
+				return nil, errInternal()
+			}
+			bytes += len(d.Envelope)
+			lastD = max(lastD, d.D)
+			c.submit(q.ID, &queue.Command{Op: queue.OpSettle, Outcome: settlement.outcome(), From: d.D, To: d.D}, tokenSettle)
+			out = append(out, Message{Envelope: e, Redelivered: d.Redelivered, DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Left: replies[i].B})
+		}
+		if len(got) < n {
+			if e := lastCode(replies, queueResource(vhost, name)); e != nil {
+				return nil, e
+			}
+			break
+		}
+	}
+	if err := c.await(ctx); err != nil {
+		return nil, err
+	}
+	b.totals.got.Add(uint64(len(out)))
+	return out, nil
+}
+
+// lastCode is the error in the last answer, nil if it only says that the queue is empty.
+func lastCode(replies []queue.Reply, what resource) error {
+	if code := replies[len(replies)-1].Code; code != queue.CodeEmpty {
+		if e := errCode(code, what); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// Purge drops the ready messages of a queue for a user and returns how many there were. The error is an *amqp.Error or that of ctx.
+func (b *Broker) Purge(ctx context.Context, user, vhost, name string) (uint64, error) {
+	q, err := b.userQueue(user, vhost, name, meta.Read)
+	if err != nil {
+		return 0, err
+	}
+	c := b.newClient()
+	defer c.close(0, 0)
+	c.submit(q.ID, &queue.Command{Op: queue.OpPurge}, tokenOperation)
+	if err := c.await(ctx); err != nil {
+		return 0, err
+	}
+	if e := errCode(c.replies[0].Code, queueResource(vhost, name)); e != nil {
+		return 0, e
+	}
+	return c.replies[0].A, nil
+}
+
+// userMay checks a user's permission without a channel's memory.
+func (b *Broker) userMay(view *meta.View, user string, access meta.Access, what resource) error {
+	if view.VHost(what.vhost) == nil {
+		return errNoVHost(what.vhost)
+	}
+	name := what.name
+	if what.kind == "exchange" {
+		name = meta.PermissionName(name)
+	}
+	if p := view.Permission(user, what.vhost); p != nil {
+		if pattern, err := meta.CompilePattern(p.Pattern(access)); err == nil && pattern.Allows(name) {
+			return nil
+		}
+	}
+	what.name = name
+	return errRefused(access, what, user)
+}
+
+// userQueue finds a queue that a user may use in the way. Exclusive queues are their connection's.
+func (b *Broker) userQueue(user, vhost, name string, access meta.Access) (*meta.Queue, error) {
+	view := b.host.Catalogue().View
+	what := queueResource(vhost, name)
+	if err := b.userMay(view, user, access, what); err != nil {
+		return nil, err
+	}
+	q := view.Queue(vhost, name)
+	switch {
+	case q == nil:
+		return nil, errNotFound(what)
+	case q.Exclusive:
+		return nil, errLocked(what)
+	}
+	return q, nil
+}
+
+// tokenSettle marks commands whose answer is waited for and not kept.
+const tokenSettle = tokenPublish
+
+// submit submits a command whose answer await waits for.
+func (c *client) submit(q meta.QueueID, cmd *queue.Command, token uint64) {
+	c.mu.Lock()
+	c.waiting++
+	c.mu.Unlock()
+	if err := c.session.Submit(q, cmd, token); err != nil {
+		c.Completed(q, []quorum.Completion{{Token: token, Reply: queue.Reply{Code: codeOf(err)}}})
+	}
+}
+
+// await flushes and waits for all answers, at most as long as any operation waits for a queue.
+func (c *client) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, limits.QueueStartWaitMillis*time.Millisecond)
+	defer cancel()
+	c.session.Flush()
+	for {
+		c.mu.Lock()
+		done := c.waiting == 0
+		c.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-c.answered:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take returns what came since the last take.
+func (c *client) take() (deliveries []quorum.Delivery, replies []queue.Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	deliveries, replies = c.deliveries, c.replies
+	c.deliveries, c.replies = nil, nil
+	return deliveries, replies
+}
+
+// close ends the session; what was not settled returns.
+func (c *client) close(q meta.QueueID, lastD uint64) {
+	c.session.Flush()
+	c.session.Close(func(id meta.QueueID) uint64 {
+		if id == q {
+			return lastD
+		}
+		return 0
+	}, tokenClose)
+}
+
+// Completed implements quorum.Receiver.
+func (c *client) Completed(_ meta.QueueID, done []quorum.Completion) {
+	c.mu.Lock()
+	for i := range done {
+		switch done[i].Token {
+		case tokenOperation:
+			c.replies = append(c.replies, done[i].Reply)
+			c.waiting--
+		case tokenSettle:
+			c.waiting--
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case c.answered <- struct{}{}:
+	default:
+	}
+}
+
+// Deliver implements quorum.Receiver.
+func (c *client) Deliver(_ meta.QueueID, deliveries []quorum.Delivery) {
+	c.mu.Lock()
+	c.deliveries = append(c.deliveries, deliveries...)
+	c.mu.Unlock()
+}
+
+// Cancelled implements quorum.Receiver: a client has no consumers.
+func (c *client) Cancelled(meta.QueueID, queue.ConsumerID) {}
+
+// Gone implements quorum.Receiver: what waited was answered before.
+func (c *client) Gone(meta.QueueID) {}

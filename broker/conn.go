@@ -1,0 +1,415 @@
+package broker
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// connState is where a connection stands.
+type connState uint32
+
+const (
+	connHandshake connState = iota
+	connOpen
+	connClosing // connection.close was sent or received: frames are not acted on
+	connEnded
+)
+
+// conn is one client connection.
+type conn struct {
+	b  *Broker
+	id uint64
+	nc net.Conn
+	in *amqp.Reader
+	// label is "ip:port -> ip:port".
+	label string
+	// peer is fixed by the handshake.
+	peer
+	trusted bool // guarded by Broker.mu
+	work    work // the reader's
+
+	state atomic.Uint32
+	out   outbox
+	// flight belongs to the writer.
+	flight flight
+	lag    lag
+
+	mu       sync.Mutex
+	channels map[uint16]*channel
+
+	windowLeft atomic.Int64 // what is left of limits.ConnectionWindowBytes
+
+	last *channel // the channel of the last frame; the reader's
+
+	// inflight is what was published and not answered, bodies what has begun to arrive and not ended, in bytes.
+	inflightBytes, inflightCount, bodyBytes atomic.Int64
+
+	waitMu  sync.Mutex
+	room    sync.Cond
+	waiters atomic.Int32
+
+	// What follows is looked at by the watch. Ticks are those of Broker.tick.
+	reading                        atomic.Bool
+	receivedBytes, sentBytes       atomic.Uint64
+	receivedFrames, sentFrames     atomic.Uint64
+	receivedTick, sentTick, cutDue atomic.Uint32
+	partialSince, writeSince       atomic.Uint32 // when a frame began to arrive, a write to be made; 0: none has
+	lent                           atomic.Bool   // the reader holds a buffer
+	connectedAt                    time.Time
+}
+
+// peer is what the handshake learnt of a client.
+type peer struct {
+	user, vhost   string
+	impersonator  bool
+	mechanism     string
+	properties    amqp.Table
+	cancelNotify  bool
+	authFailClose bool
+	channelMax    int
+	frameMax      uint32
+	heartbeat     time.Duration
+	owner         meta.Owner
+}
+
+// work is what an executor of channels has of its own: scratch that keeps the path of a message free of allocations, and what it has to flush.
+type work struct {
+	only              *channel // the one channel that it is for, nil for the reader's
+	view              amqp.PropertyView
+	command, settling queue.Command
+	targets           []meta.QueueID
+	dirty             []*channel
+}
+
+func newConn(b *Broker, nc net.Conn) *conn {
+	c := &conn{b: b, nc: nc, connectedAt: time.Now(), label: nc.RemoteAddr().String() + " -> " + nc.LocalAddr().String()}
+	c.windowLeft.Store(limits.ConnectionWindowBytes)
+	c.in = amqp.NewReader(source0{c}, &sharedReadBuffers, uint32(b.opt.UntunedFrameBytesMax))
+	c.room.L = &c.waitMu
+	c.frameMax = uint32(b.opt.UntunedFrameBytesMax)
+	c.receivedTick.Store(b.tick.Load())
+	c.sentTick.Store(b.tick.Load())
+	return c
+}
+
+// source0 reads from the socket and notes what the watch wants to know.
+type source0 struct{ c *conn }
+
+// Read implements io.Reader.
+func (s source0) Read(p []byte) (int, error) {
+	c := s.c
+	c.lent.Store(len(p) > amqp.ReaderIdleBytes)
+	c.reading.Store(true)
+	n, err := c.nc.Read(p)
+	c.reading.Store(false)
+	if n > 0 {
+		c.receivedBytes.Add(uint64(n))
+		c.receivedTick.Store(c.b.tick.Load())
+	}
+	return n, err
+}
+
+func (c *conn) isOpen() bool { return connState(c.state.Load()) == connOpen }
+
+// serve runs the handshake. What comes after has a goroutine with a fresh, small stack.
+func (c *conn) serve() {
+	ok := false
+	defer func() {
+		if !ok {
+			c.end()
+		}
+	}()
+	defer c.guard()
+	if ok = c.handshake(); ok {
+		c.b.trust(c)
+		c.in.Release()
+		go c.run()
+	}
+}
+
+// run is the reader of an open connection.
+func (c *conn) run() {
+	defer c.end()
+	if c.contained(c.read) {
+		c.discard(limits.CloseTimeoutMillis * time.Millisecond)
+	}
+}
+
+// contained runs f; a panic in it is logged and closes the connection with 541. It reports whether there was one.
+func (c *conn) contained(f func()) (panicked bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			panicked = true
+			c.panicked(v)
+		}
+	}()
+	f()
+	return false
+}
+
+// guard is deferred where code of the connection runs on its own goroutine or on one of a queue.
+func (c *conn) guard() {
+	if v := recover(); v != nil {
+		c.panicked(v)
+	}
+}
+
+func (c *conn) panicked(v any) {
+	c.b.log.Error("a connection failed by a bug and is closed", "connection", c.name(), "panic", v, "stack", string(debug.Stack()))
+	// The lock that the panic may have left behind must not hold up anybody.
+	go func() {
+		c.fail(errInternal())
+		time.AfterFunc(time.Second, c.cut)
+	}()
+}
+
+// read handles frames until the stream ends.
+func (c *conn) read() {
+	for whole := true; ; {
+		f, ok, err := c.in.Next()
+		if ok {
+			whole = true
+			c.receivedFrames.Add(1)
+			if c.frame(f) {
+				return
+			}
+			continue
+		}
+		c.work.flush()
+		if err != nil {
+			c.fail(asError(err))
+			c.discard(limits.CloseTimeoutMillis * time.Millisecond)
+			return
+		}
+		switch {
+		case c.in.Buffered() == 0:
+			c.partialSince.Store(0)
+		case whole:
+			c.partialSince.Store(c.b.tick.Load())
+		}
+		whole = false
+		if err = c.in.Fill(); err != nil && !c.resume(err) {
+			return
+		}
+	}
+}
+
+// resume tells whether reading goes on after an error of the socket: after the time-out by which the watch asks for the buffer back.
+func (c *conn) resume(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || c.cutDue.Load() != 0 {
+		return false
+	}
+	if c.nc.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	c.in.Release()
+	return true
+}
+
+// frame handles one frame and reports whether the connection is at its end.
+func (c *conn) frame(f amqp.Frame) (ended bool) {
+	if !c.isOpen() {
+		return c.closingFrame(f)
+	}
+	var err error
+	switch {
+	case f.Type == amqp.FrameHeartbeat:
+		return false
+	case f.Channel != 0:
+		err = c.channelFrame(f)
+	case f.Type != amqp.FrameMethod:
+		err = amqp.UnexpectedFrame(f)
+	default:
+		return c.connectionMethod(f)
+	}
+	if err != nil {
+		c.fail(asError(err))
+	}
+	return false
+}
+
+// closingFrame looks for the two methods that still count once connection.close was sent.
+func (c *conn) closingFrame(f amqp.Frame) (ended bool) {
+	if f.Channel != 0 {
+		return false
+	}
+	switch f.Method() {
+	case amqp.MethodConnectionCloseOk:
+		return true
+	case amqp.MethodConnectionClose:
+		c.sendLast(&amqp.ConnectionCloseOk{})
+	}
+	return false
+}
+
+// connectionMethod handles a method on channel 0 of an open connection.
+func (c *conn) connectionMethod(f amqp.Frame) (ended bool) {
+	m, err := amqp.DecodeMethod(f.Payload)
+	if err != nil {
+		c.fail(asError(err))
+		return false
+	}
+	switch m := m.(type) {
+	case *amqp.ConnectionClose:
+		c.closedByClient()
+		return true
+	case *amqp.ConnectionCloseOk:
+		return true
+	case *amqp.ConnectionUpdateSecret:
+		c.send(0, &amqp.ConnectionUpdateSecretOk{})
+	default:
+		c.fail(errState("running").At(m.ID()))
+	}
+	return false
+}
+
+// channelFrame hands a frame to its channel, or sets it aside if the channel is busy.
+func (c *conn) channelFrame(f amqp.Frame) error {
+	ch := c.last
+	if ch == nil || ch.number != f.Channel || ch.gate.Load() == gateClosed {
+		ch = c.channel(f.Channel)
+		if ch == nil {
+			return c.openChannel(f)
+		}
+		c.last = ch
+	}
+	if ch.gate.Load() != gateOpen {
+		return c.gated(ch, f)
+	}
+	return ch.handle(f, &c.work)
+}
+
+// channel returns the channel of a number, nil if it is not open.
+func (c *conn) channel(number uint16) *channel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.channels[number]
+}
+
+func (c *conn) channelList() []*channel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*channel, 0, len(c.channels))
+	for _, ch := range c.channels {
+		list = append(list, ch)
+	}
+	return list
+}
+
+// fail closes the connection with an error: connection.close goes out, and all but its answer is ignored from now on. It may be called by anybody that
+// holds no lock.
+func (c *conn) fail(e *amqp.Error) {
+	c.mu.Lock()
+	was := connState(c.state.Load())
+	if was >= connClosing {
+		c.mu.Unlock()
+		return
+	}
+	c.state.Store(uint32(connClosing))
+	c.mu.Unlock()
+	if e.Code == amqp.ReplyConnectionForced {
+		c.b.log.Info("closing a connection", "connection", c.name(), "reason", e.ReplyText())
+	} else {
+		c.b.log.Warn("closing a connection because of an error", "connection", c.name(), "error", e.Error())
+	}
+	m := e.ConnectionClose()
+	c.sendLast(&m)
+	c.cutAfter(c.closeTimeout(was))
+	c.signal()
+	go func() {
+		defer c.guard()
+		c.endChannels()
+	}()
+}
+
+// closeTimeout is how long the answer to connection.close is waited for.
+func (c *conn) closeTimeout(was connState) time.Duration {
+	d := limits.CloseTimeoutMillis * time.Millisecond
+	if was == connOpen && c.heartbeat > 0 {
+		d = min(d, c.heartbeat)
+	}
+	return d
+}
+
+// closedByClient carries out connection.close: what was received before is done, channels end, exclusive queues go, then close-ok is sent.
+func (c *conn) closedByClient() {
+	c.work.flush()
+	c.settleDown()
+	c.mu.Lock()
+	if connState(c.state.Load()) < connClosing {
+		c.state.Store(uint32(connClosing))
+	}
+	c.mu.Unlock()
+	c.cutAfter(limits.CloseTimeoutMillis * time.Millisecond)
+	c.endChannels()
+	c.dropOwned()
+	c.sendLast(&amqp.ConnectionCloseOk{})
+	c.linger()
+}
+
+// linger lets the peer read what was written last: closing a socket with unread input would throw that away.
+func (c *conn) linger() {
+	if !c.flushed(lingerMax) {
+		return
+	}
+	if tcp, ok := c.nc.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+		c.discard(lingerMax)
+	}
+}
+
+const (
+	// lingerMax is how long a closed connection waits for its peer to close, too.
+	lingerMax = time.Second
+	// settleDownMax is how long a connection that ends waits for operations that are under way, and then for its sessions to end.
+	settleDownMax = 5 * time.Second
+)
+
+// discard reads and forgets until the stream ends or d has passed.
+func (c *conn) discard(d time.Duration) {
+	_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, discardBytesMax))
+}
+
+// discardBytesMax bounds what is read of a client after its connection has failed.
+const discardBytesMax = 64 << 20
+
+// end releases what the connection holds. It runs once, when its reader has come to its end.
+func (c *conn) end() {
+	defer c.guard()
+	c.contained(c.work.flush)
+	if c.isOpen() {
+		c.settleDown()
+	}
+	c.state.Store(uint32(connEnded))
+	c.signal()
+	c.endChannels()
+	if c.flushed(lingerMax) {
+		c.linger()
+	}
+	c.cut()
+	if !c.dropOwned() {
+		go c.dropOwnedLater()
+	}
+	c.b.remove(c)
+}
+
+// cut closes the socket.
+func (c *conn) cut() { _ = c.nc.Close() }
+
+// cutAfter has the watch close the socket after d.
+func (c *conn) cutAfter(d time.Duration) { c.cutDue.Store(c.b.tick.Load() + ticks(d)) }
+
+// name is how operators know the connection.
+func (c *conn) name() string { return c.label }

@@ -1,0 +1,256 @@
+package broker
+
+import (
+	"encoding/binary"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// source is a queue as far as a channel gets messages from it. Deliveries of a queue to a session are numbered d = 1, 2, 3...
+type source struct {
+	ch    *channel
+	queue *meta.Queue
+
+	// Guarded by outbox.mu: the last d in the output, the bytes of all of them, and the d of a basic.get whose answer is not in the output yet, 0 if none.
+	appended, bytes, held uint64
+	touched               bool // stands in outbox.touched
+
+	// Guarded by channel.mu.
+	written, drained, drainedBytes uint64 // the last d in the socket, the last one that the queue was told of
+	noAck                          uint64 // the last d that needs no acknowledgement
+	unsettled                      int    // unacked deliveries
+	windowBytes                    uint32 // the smallest of its consumers
+	lagging                        bool   // stands in lag.sources
+	gone                           bool   // the queue was deleted
+
+	// Of the executor: settlements that are not submitted.
+	runFrom, runTo uint64
+	runOutcome     queue.Outcome
+}
+
+// complete is how far the output has the source's deliveries without a hole. Called with outbox.mu held.
+func (s *source) complete() uint64 {
+	if s.held != 0 && s.held <= s.appended {
+		return s.held - 1
+	}
+	return s.appended
+}
+
+// unacked is a delivery that the client has to settle.
+type unacked struct {
+	d   uint64
+	src *source
+}
+
+// source returns the source for a queue, making it. Called with ch.mu held.
+func (ch *channel) source(q *meta.Queue) *source {
+	src := ch.sources[q.ID]
+	if src == nil {
+		src = &source{ch: ch, queue: q}
+		if ch.sources == nil {
+			ch.sources = make(map[meta.QueueID]*source)
+		}
+		ch.sources[q.ID] = src
+	}
+	return src
+}
+
+// known returns the source for a queue that the channel consumes or gets from, nil if it does not. Called with ch.mu held.
+func (ch *channel) known(q meta.QueueID) *source {
+	if ch.recentSource == nil || ch.recentSource.queue.ID != q {
+		ch.recentSource = ch.sources[q]
+	}
+	return ch.recentSource
+}
+
+// Deliver implements quorum.Receiver: messages for consumers become frames, the message of a basic.get is kept for its completion.
+func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
+	defer ch.c.guard()
+	c := ch.c
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	src := ch.known(q)
+	if src == nil || ch.state != chanOpen {
+		return // what is not written returns when the session closes
+	}
+	o := &c.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sealed {
+		return
+	}
+	before := ch.stats
+	for i := range deliveries {
+		d := &deliveries[i]
+		if d.Consumer == 0 {
+			ch.keepGot(src, d)
+			continue
+		}
+		if cons := ch.consumer(d.Consumer); cons != nil {
+			ch.deliver(cons, src, d)
+		}
+	}
+	c.b.totals.deliveredSince(&before, &ch.stats)
+	if !src.touched {
+		src.touched = true
+		o.touched = append(o.touched, src)
+	}
+	c.wakeLocked()
+}
+
+// deliver appends one message for a consumer. Called with ch.mu and outbox.mu held.
+func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
+	names, ok := envelopeNames(d.Envelope)
+	e, err := ParseEnvelope(d.Envelope)
+	if !ok || err != nil {
+		ch.c.b.log.Error("a message cannot be delivered", "queue", src.queue.Name, "position", uint64(d.Seq), "error", err)
+		return
+	}
+	if !cons.announced {
+		ch.announce(cons)
+	}
+	tag := ch.tag(src, d, cons.noAck)
+	buf := ch.c.out.room()
+	b := append(buf.b, cons.prefix...)
+	start := len(b) - len(cons.prefix)
+	b = binary.BigEndian.AppendUint64(b, tag)
+	b = append(b, boolOctet(d.Redelivered))
+	b = append(b, d.Envelope[:names]...)
+	binary.BigEndian.PutUint32(b[start+3:], uint32(len(b)-start-7))
+	buf.b = append(b, amqp.FrameEnd)
+	ch.c.out.appendContent(ch.number, ch.shownProperties(e.Properties, d), e.Body, ch.c.frameMax)
+	src.appended = d.D
+	src.bytes += uint64(len(e.Body))
+	if d.Redelivered {
+		ch.stats.redelivered++
+	}
+	if cons.noAck {
+		ch.stats.deliveredNoAck++
+	} else {
+		ch.stats.delivered++
+	}
+}
+
+// tag gives a delivery its tag. Called with ch.mu held.
+func (ch *channel) tag(src *source, d *quorum.Delivery, noAck bool) uint64 {
+	if noAck {
+		src.noAck = d.D
+		return ch.unacked.skip()
+	}
+	src.unsettled++
+	return ch.unacked.put(unacked{d.D, src})
+}
+
+func boolOctet(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// headerFrameOverhead is what a content header frame has around the properties.
+const headerFrameOverhead = amqp.FrameOverheadBytes + 12
+
+// shownProperties are the properties as the client sees them: verbatim, unless the message was returned before or they do not fit the client's frames.
+func (ch *channel) shownProperties(properties []byte, d *quorum.Delivery) []byte {
+	if d.DeliveryCount > 0 || d.AcquiredCount > 0 {
+		properties = withCounts(properties, d)
+	}
+	if len(properties)+headerFrameOverhead > int(ch.c.frameMax) {
+		properties = ch.withoutHeaders(properties)
+	}
+	return properties
+}
+
+// withCounts adds how often the message was acquired and how often its consumers failed before.
+func withCounts(properties []byte, d *quorum.Delivery) []byte {
+	v, err := amqp.ScanProperties(properties)
+	if err != nil {
+		return properties
+	}
+	var headers amqp.Table
+	if raw, ok := v.Headers(); ok {
+		headers = raw.Table()
+	}
+	if d.AcquiredCount > 0 {
+		headers = headers.Set("x-acquired-count", amqp.Int64(int64(d.AcquiredCount)))
+	}
+	if d.DeliveryCount > 0 {
+		headers = headers.Set("x-delivery-count", amqp.Int64(int64(d.DeliveryCount)))
+	}
+	return v.AppendEdited(nil, 0, headers)
+}
+
+// withoutHeaders leaves the headers out: a content header cannot be split, and a frame that is larger than negotiated would end the connection, again and
+// again. The client is told by a header of its own.
+func (ch *channel) withoutHeaders(properties []byte) []byte {
+	v, err := amqp.ScanProperties(properties)
+	if err != nil {
+		return properties
+	}
+	ch.c.b.log.Warn("headers of a message do not fit the client's frames and are left out", "connection", ch.c.name(), "frame_max", ch.c.frameMax, "bytes", len(properties))
+	return v.AppendEdited(nil, 0, amqp.Table{{Key: "x-headers-omitted", Value: amqp.Int64(int64(len(properties)))}})
+}
+
+// Completed implements quorum.Receiver.
+func (ch *channel) Completed(q meta.QueueID, done []quorum.Completion) {
+	defer ch.c.guard()
+	var bytes, count int64
+	var opErr error
+	finished := false
+	ch.mu.Lock()
+	for i := range done {
+		d := &done[i]
+		switch d.Token &^ tokenNumber {
+		case tokenPublish:
+			bytes += ch.publishAnsweredLocked(d.Token&tokenNumber, d.Reply.Code)
+			count++
+		case tokenOperation:
+			if err, ok := ch.answerLocked(d.Token, d.Reply); ok {
+				opErr, finished = err, true
+			}
+		case tokenClose:
+			ch.closeAnswered()
+		}
+	}
+	ch.wakeConfirms()
+	ch.mu.Unlock()
+	if count > 0 {
+		ch.c.answered(bytes, count)
+	}
+	if finished {
+		ch.finish(opErr)
+	}
+}
+
+// Cancelled implements quorum.Receiver.
+func (ch *channel) Cancelled(_ meta.QueueID, id queue.ConsumerID) {
+	defer ch.c.guard()
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if cons := ch.consumer(id); cons != nil {
+		ch.cancelled(cons)
+	}
+}
+
+// Gone implements quorum.Receiver.
+func (ch *channel) Gone(q meta.QueueID) {
+	defer ch.c.guard()
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	src := ch.sources[q]
+	if src == nil {
+		return
+	}
+	src.gone = true
+	delete(ch.sources, q)
+	ch.recentSource = nil
+	for _, cons := range ch.consumers {
+		if cons.src == src {
+			ch.cancelled(cons)
+		}
+	}
+}

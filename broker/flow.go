@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+)
+
+// await blocks an executor until ready returns true; false if the connection ends first. What the executor has collected is flushed before, or what it
+// waits for might never come.
+func (c *conn) await(w *work, ready func() bool) bool {
+	if ready() {
+		return true
+	}
+	w.flush()
+	c.waitMu.Lock()
+	defer c.waitMu.Unlock()
+	c.waiters.Add(1)
+	defer c.waiters.Add(-1)
+	for !ready() {
+		if !c.isOpen() {
+			return false
+		}
+		c.room.Wait()
+	}
+	return true
+}
+
+// signal wakes those that await. It must not be called with a lock held.
+func (c *conn) signal() {
+	if c.waiters.Load() > 0 {
+		c.waitMu.Lock()
+		c.room.Broadcast()
+		c.waitMu.Unlock()
+	}
+}
+
+// admitPublish holds a publish back while too much of the connection is not answered. Confirms and completions make room.
+func (c *conn) admitPublish(w *work) bool {
+	if c.publishRoom() {
+		return true
+	}
+	return c.await(w, c.publishRoom)
+}
+
+func (c *conn) publishRoom() bool {
+	return c.inflightBytes.Load() < limits.UnconfirmedBytesMax && c.inflightCount.Load() < limits.UnconfirmedPublishesMax
+}
+
+// admitReply holds an operation back that will be answered while the client does not read the answers it has.
+func (c *conn) admitReply(w *work) bool {
+	if c.replyRoom() {
+		return true
+	}
+	return c.await(w, c.replyRoom)
+}
+
+func (c *conn) replyRoom() bool {
+	o := &c.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.replies < repliesBytesMax
+}
+
+// answered takes publishes off what is in flight.
+func (c *conn) answered(bytes, count int64) {
+	c.inflightBytes.Add(-bytes)
+	c.inflightCount.Add(-count)
+	c.signal()
+}
+
+// takeWindow gives a consumer its share of the connection's byte budget: a quarter of what is left, so that the sum stays bounded and the first ones are
+// not short.
+func (c *conn) takeWindow() uint32 {
+	n := min(max(c.windowLeft.Load()/4, windowBytesMin), windowBytesMax)
+	c.windowLeft.Add(-n)
+	return uint32(n)
+}
+
+const (
+	// windowBytesMin and windowBytesMax bound the byte window of one consumer.
+	windowBytesMin = 16 << 10
+	windowBytesMax = limits.ConnectionWindowBytes / 4
+	// windowCount bounds the deliveries of one consumer that are not drained.
+	windowCount = 4096
+)
+
+// settleDown waits until the channels have done what was received for them.
+func (c *conn) settleDown() {
+	deadline := time.Now().Add(settleDownMax)
+	t := time.AfterFunc(settleDownMax, c.signal)
+	defer t.Stop()
+	for _, ch := range c.channelList() {
+		c.await(&c.work, func() bool { return !ch.isBusy() || !time.Now().Before(deadline) })
+	}
+}
+
+// endChannels ends every channel and waits, a bounded time, until their queues have what was unacked back.
+func (c *conn) endChannels() {
+	for _, ch := range c.channelList() {
+		ch.startEnd(chanClosed, false)
+	}
+	t := time.NewTimer(settleDownMax)
+	defer t.Stop()
+	for _, ch := range c.channelList() {
+		select {
+		case <-ch.ended:
+		case <-t.C:
+			return
+		}
+	}
+}
+
+// dropOwned deletes the exclusive queues of the connection; false if the catalogue did not do it.
+func (c *conn) dropOwned() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), settleDownMax)
+	defer cancel()
+	for c.owns() {
+		replies, err := c.b.host.Do(ctx, meta.Command{Op: meta.OpDropOwned, Owner: c.owner})
+		if err != nil {
+			return false
+		}
+		if !replies[0].More {
+			break
+		}
+	}
+	return true
+}
+
+func (c *conn) owns() bool {
+	if c.owner == (meta.Owner{}) {
+		return false
+	}
+	for range c.b.host.Catalogue().View.OwnedBy(c.owner) {
+		return true
+	}
+	return false
+}
+
+// dropOwnedLater goes on until the catalogue has dropped the connection's queues or the broker stops: then they end with this incarnation of the node.
+func (c *conn) dropOwnedLater() {
+	defer c.guard()
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for !c.dropOwned() {
+		select {
+		case <-t.C:
+		case <-c.b.stop:
+			return
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+)
+
+const (
+	mechanisms = amqp.MechanismAMQPlain + " " + amqp.MechanismPlain
+	locales    = "en_US"
+	// silentCloseDelay is how long a refused client that does not understand connection.close waits for its socket to close, as in RabbitMQ.
+	silentCloseDelay = 3 * time.Second
+)
+
+// handshake takes the connection from its first byte to connection.open-ok. false: it is over.
+func (c *conn) handshake() bool {
+	start := time.Now()
+	_ = c.nc.SetReadDeadline(start.Add(min(limits.HeaderTimeoutMillis*time.Millisecond, c.b.opt.HandshakeTimeout)))
+	ok, err := c.in.ReadProtocolHeader()
+	if err != nil {
+		return false
+	}
+	if !ok {
+		c.b.log.Warn("a client speaks another protocol", "connection", c.name())
+		c.sendRaw([]byte(amqp.ProtocolHeader))
+		c.flushed(lingerMax)
+		return false
+	}
+	_ = c.nc.SetReadDeadline(start.Add(c.b.opt.HandshakeTimeout))
+	err = c.negotiate()
+	if err == nil {
+		_ = c.nc.SetReadDeadline(time.Time{})
+		return true
+	}
+	if e, isProtocol := err.(*amqp.Error); isProtocol {
+		c.refuse(e)
+	}
+	return false
+}
+
+// refuse tells the client why it is not let in, and waits for its close-ok.
+func (c *conn) refuse(e *amqp.Error) {
+	c.fail(e)
+	c.discard(limits.CloseTimeoutMillis * time.Millisecond)
+}
+
+// expect reads frames until a method comes, which must be of the wanted kind. The client may close the connection instead.
+func (c *conn) expect(want amqp.Method, state string) error {
+	for {
+		f, err := c.in.ReadFrame()
+		if err != nil {
+			return err
+		}
+		c.receivedFrames.Add(1)
+		switch {
+		case f.Type == amqp.FrameHeartbeat:
+			continue
+		case f.Type != amqp.FrameMethod || f.Channel != 0:
+			return amqp.UnexpectedFrame(f)
+		case f.Method() == want.ID():
+			return want.Decode(f.Payload)
+		case f.Method() == amqp.MethodConnectionClose:
+			c.sendLast(&amqp.ConnectionCloseOk{})
+			return errClosedEarly
+		}
+		return errState(state).At(f.Method())
+	}
+}
+
+type earlyClose struct{}
+
+// Error says what happened.
+func (earlyClose) Error() string { return "broker: closed by the client during the handshake" }
+
+var errClosedEarly error = earlyClose{}
+
+func (c *conn) negotiate() error {
+	c.send(0, &amqp.ConnectionStart{VersionMajor: 0, VersionMinor: 9, ServerProperties: c.b.serverProperties(), Mechanisms: mechanisms, Locales: locales})
+	var startOk amqp.ConnectionStartOk
+	if err := c.expect(&startOk, "starting"); err != nil {
+		return err
+	}
+	c.takeProperties(startOk.ClientProperties)
+	if err := c.login(&startOk); err != nil {
+		return err
+	}
+	if err := c.tune(); err != nil {
+		return err
+	}
+	var open amqp.ConnectionOpen
+	if err := c.expect(&open, "opening"); err != nil {
+		return err
+	}
+	if err := c.enter(open.VirtualHost); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	opened := c.state.CompareAndSwap(uint32(connHandshake), uint32(connOpen))
+	c.mu.Unlock()
+	if !opened { // the broker closes
+		return errClosedEarly
+	}
+	c.send(0, &amqp.ConnectionOpenOk{})
+	c.b.log.Info("connection opened", "connection", c.name(), "user", c.user, "vhost", c.vhost)
+	return nil
+}
+
+// serverProperties is what connection.start tells of the broker.
+func (b *Broker) serverProperties() amqp.Table {
+	capabilities := make(amqp.Table, 0, len(serverCapabilities))
+	for _, name := range serverCapabilities {
+		capabilities = append(capabilities, amqp.Field{Key: name, Value: amqp.Bool(true)})
+	}
+	cluster := b.opt.ClusterName
+	if cluster == "" {
+		cluster = b.host.Catalogue().View.ClusterName()
+	}
+	return amqp.Table{
+		{Key: "capabilities", Value: amqp.Nested(capabilities)},
+		{Key: "cluster_name", Value: amqp.Longstr(cluster)},
+		{Key: "copyright", Value: amqp.Longstr("Copyright the Warren authors")},
+		{Key: "information", Value: amqp.Longstr("Licensed under the Apache License 2.0")},
+		{Key: "platform", Value: amqp.Longstr(b.opt.Platform)},
+		{Key: "product", Value: amqp.Longstr(b.opt.Product)},
+		{Key: "version", Value: amqp.Longstr(b.opt.Version)},
+	}
+}
+
+var serverCapabilities = [...]string{
+	"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify", "connection.blocked", "consumer_priorities",
+	"authentication_failure_close", "per_consumer_qos",
+}
+
+// takeProperties notes what the client tells of itself and is able to.
+func (c *conn) takeProperties(properties amqp.Table) {
+	c.properties = properties
+	v, _ := properties.Get("capabilities")
+	capabilities, _ := v.AsTable()
+	has := func(name string) bool {
+		v, _ := capabilities.Get(name)
+		yes, ok := v.AsBool()
+		return ok && yes
+	}
+	c.cancelNotify = has("consumer_cancel_notify")
+	c.authFailClose = has("authentication_failure_close")
+}
+
+// login checks who the client is.
+func (c *conn) login(m *amqp.ConnectionStartOk) error {
+	var login amqp.Login
+	var err error
+	switch m.Mechanism {
+	case amqp.MechanismPlain:
+		login, err = amqp.ParsePlain(m.Response)
+	case amqp.MechanismAMQPlain:
+		login, err = amqp.ParseAMQPlain(m.Response)
+	default:
+		return errMechanism(m.Mechanism)
+	}
+	if err != nil {
+		return err
+	}
+	c.mechanism = m.Mechanism
+	c.b.totals.authAttempts.Add(1)
+	user, problem := c.b.authenticate(login.User, login.Password, isLoopback(c.nc.RemoteAddr()))
+	if problem == "" {
+		c.b.totals.authSucceeded.Add(1)
+		c.user, c.impersonator = user.Name, user.HasTag("impersonator")
+		return nil
+	}
+	c.b.totals.authFailed.Add(1)
+	c.b.log.Warn("login refused", "connection", c.name(), "user", login.User, "mechanism", m.Mechanism, "reason", problem)
+	if c.authFailClose {
+		return errLoginRefused(m.Mechanism)
+	}
+	c.discard(silentCloseDelay)
+	return errClosedEarly
+}
+
+// nobody's hash is compared where there is no user of the name, so that the time does not tell.
+var nobody = meta.User{PasswordHash: meta.HashPassword([4]byte{1, 2, 3, 4}, []byte("nobody"))}
+
+// authenticate returns the user if the password is right and the user may come from there, else what is wrong, for the log alone.
+func (b *Broker) authenticate(name, password string, local bool) (*meta.User, string) {
+	user := b.host.Catalogue().View.User(name)
+	if user == nil {
+		meta.CheckPassword(nobody.HashingAlgorithm, nobody.PasswordHash, []byte(password))
+		return nil, "no such user"
+	}
+	if !meta.CheckPassword(user.HashingAlgorithm, user.PasswordHash, []byte(password)) {
+		return nil, "wrong password"
+	}
+	if !local {
+		for _, name := range b.opt.LoopbackUsers {
+			if name == user.Name {
+				return nil, "the user can only connect via localhost"
+			}
+		}
+	}
+	return user, ""
+}
+
+// tune negotiates limits. The client's heartbeat holds both ways; its 0 for another limit stands for the broker's.
+func (c *conn) tune() error {
+	o := &c.b.opt
+	seconds := uint16(max(o.Heartbeat, 0) / time.Second)
+	c.send(0, &amqp.ConnectionTune{ChannelMax: uint16(o.ChannelMax), FrameMax: uint32(o.FrameBytesMax), Heartbeat: seconds})
+	var m amqp.ConnectionTuneOk
+	if err := c.expect(&m, "tuning"); err != nil {
+		return err
+	}
+	frameMax, channelMax := int(m.FrameMax), int(m.ChannelMax)
+	switch {
+	case frameMax == 0:
+		frameMax = o.FrameBytesMax
+	case frameMax < limits.FrameBytesMin:
+		return errNegotiatedLow("frame_max", frameMax, limits.FrameBytesMin)
+	case frameMax > o.FrameBytesMax:
+		return errNegotiatedHigh("frame_max", frameMax, o.FrameBytesMax)
+	}
+	switch {
+	case channelMax == 0:
+		channelMax = o.ChannelMax
+	case channelMax > o.ChannelMax:
+		return errNegotiatedHigh("channel_max", channelMax, o.ChannelMax)
+	}
+	c.frameMax, c.channelMax = uint32(frameMax), channelMax
+	c.heartbeat = time.Duration(m.Heartbeat) * time.Second
+	c.in.SetFrameMax(c.frameMax)
+	return nil
+}
+
+// enter opens the virtual host.
+func (c *conn) enter(vhost string) error {
+	view := c.b.host.Catalogue().View
+	if view.VHost(vhost) == nil {
+		return errNoVHost(vhost).At(amqp.MethodConnectionOpen)
+	}
+	if view.Permission(c.user, vhost) == nil {
+		return errVHostRefused(vhost, c.user).At(amqp.MethodConnectionOpen)
+	}
+	c.vhost = vhost
+	c.owner = c.b.owner(c.id)
+	return nil
+}

@@ -1,0 +1,338 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// publishing is a message in the making. Its envelope grows with the frames that come; it is encoded once and shared by all queues.
+type publishing struct {
+	env                    *buffer
+	properties             int // where the properties begin in env
+	body                   int // where the body begins
+	size                   uint64
+	mandatory, immediate   bool
+	exchangeEnd, routeFrom int // env[1:exchangeEnd] is the exchange, env[routeFrom:properties-4] the key
+}
+
+// publishCache keeps what the last publish found out, for the next one mostly goes to the same exchange.
+type publishCache struct {
+	catalogue *quorum.Catalogue
+	router    *exchange.VHost
+	exchange  []byte
+	allowed   bool
+	rate      *exchangeRate
+	in, out   uint64 // not yet counted in rate
+}
+
+// count adds what was collected to the counters of the exchange.
+func (p *publishCache) count(b *Broker) {
+	if p.rate != nil && p.in > 0 {
+		p.rate.in.Add(p.in)
+		p.rate.out.Add(p.out)
+		b.totals.published.Add(p.in)
+		p.in, p.out = 0, 0
+	}
+}
+
+// BasicPublish handles the method: header and body follow.
+func (ch *channel) BasicPublish(m amqp.BasicPublishView) error {
+	p := &ch.publishing
+	if p.env == nil {
+		p.env = getBuffer(&envelopeBuffers, outBytesFirst)
+	}
+	p.env.b = appendEnvelopeNames(p.env.b[:0], m.Exchange, m.RoutingKey)
+	p.exchangeEnd = 1 + len(m.Exchange)
+	p.routeFrom = p.exchangeEnd + 1
+	p.properties = len(p.env.b) + 4
+	p.mandatory, p.immediate = m.Mandatory, m.Immediate
+	return nil
+}
+
+// publishHeader takes the content header. A body that is too large is refused here, before any of it comes.
+func (ch *channel) publishHeader(payload []byte) error {
+	h, err := amqp.ParseContentHeader(payload)
+	if err != nil {
+		return err
+	}
+	if most := ch.c.b.opt.BodyBytesMax; h.BodySize > uint64(most) {
+		ch.dropPublishing()
+		return errBodyTooLarge(h.BodySize, most)
+	}
+	p := &ch.publishing
+	p.env.b = binary.BigEndian.AppendUint32(p.env.b, uint32(len(h.Properties)))
+	p.env.b = append(p.env.b, h.Properties...)
+	p.body, p.size = len(p.env.b), h.BodySize
+	return nil
+}
+
+// publishBody takes a piece of the body. Bodies that have begun are bounded per connection, but one alone may always end.
+func (ch *channel) publishBody(payload []byte) error {
+	p := &ch.publishing
+	p.env.b = append(p.env.b, payload...)
+	if got := len(p.env.b) - p.body; uint64(got) < p.size {
+		total := ch.c.bodyBytes.Add(int64(len(payload)))
+		if total > limits.InflightBodyBytesMax && total > int64(got) {
+			return errBodiesInFlight(limits.InflightBodyBytesMax)
+		}
+	} else {
+		ch.c.bodyBytes.Add(int64(len(payload)) - int64(got))
+	}
+	return nil
+}
+
+// dropPublishing forgets the message in the making.
+func (ch *channel) dropPublishing() {
+	p := &ch.publishing
+	putBuffer(&envelopeBuffers, p.env, envelopeBytesPooled)
+	*p = publishing{}
+}
+
+// publish carries out a complete message.
+func (ch *channel) publish() error {
+	p := &ch.publishing
+	if p.immediate {
+		return errUnimplemented("immediate=true")
+	}
+	w := ch.w
+	if !ch.c.admitPublish(w) {
+		return nil
+	}
+	env := p.env.b
+	if err := w.view.Scan(env[p.properties:p.body]); err != nil {
+		return err
+	}
+	exchangeName := env[1:p.exchangeEnd]
+	if err := ch.aim(exchangeName); err != nil {
+		return err
+	}
+	if w.view.Flags()&(amqp.FlagUserID|amqp.FlagExpiration) != 0 {
+		if err := ch.checkProperties(&w.view); err != nil {
+			return err
+		}
+	}
+	targets, reason := ch.publishTo.router.Route(exchangeName, env[p.routeFrom:p.properties-4], ch.headers(), w.targets[:0])
+	if reason == exchange.OK && w.view.Flags()&amqp.FlagHeaders != 0 {
+		var err error
+		if targets, err = ch.carbonCopies(exchangeName, targets); err != nil {
+			return err
+		}
+	}
+	w.targets = targets
+	switch {
+	case reason == exchange.NoExchange || reason == exchange.NoVHost:
+		return errNotFound(exchangeResource(ch.c.vhost, string(exchangeName)))
+	case reason == exchange.Internal:
+		return errInternalExchange(exchangeResource(ch.c.vhost, string(exchangeName)))
+	case len(targets) > limits.TargetsPerPublishMax:
+		return errTargetsMax(len(targets), limits.TargetsPerPublishMax)
+	}
+	ch.publishTo.in++
+	ch.publishTo.out += uint64(len(targets))
+	ch.touch()
+	if len(targets) == 0 {
+		ch.unroutable()
+	} else {
+		ch.enqueue(targets)
+	}
+	if cap(p.env.b) > envelopeBytesPooled {
+		ch.dropPublishing()
+	}
+	return nil
+}
+
+func (ch *channel) headers() amqp.RawTable {
+	h, _ := ch.w.view.Headers()
+	return h
+}
+
+// aim checks that the client may publish to the exchange, from memory where the catalogue is as it was.
+func (ch *channel) aim(name []byte) error {
+	p := &ch.publishTo
+	if cat := ch.c.b.host.Catalogue(); cat != p.catalogue {
+		p.catalogue, p.router, p.allowed = cat, cat.Router.VHost(ch.c.vhost), false
+	}
+	if p.allowed && bytes.Equal(name, p.exchange) {
+		return nil
+	}
+	p.count(ch.c.b)
+	p.allowed = false
+	what := string(name)
+	if p.router == nil {
+		return errNotFound(exchangeResource(ch.c.vhost, what))
+	}
+	if err := ch.may(meta.Write, exchangeResource(ch.c.vhost, what)); err != nil {
+		return err
+	}
+	if p.catalogue.View.Exchange(ch.c.vhost, what) == nil {
+		return errNotFound(exchangeResource(ch.c.vhost, what))
+	}
+	p.exchange = append(p.exchange[:0], name...)
+	p.rate = ch.c.b.rates.at(ch.c.vhost, what)
+	p.allowed = true
+	return nil
+}
+
+// checkProperties judges the properties that the broker answers for.
+func (ch *channel) checkProperties(v *amqp.PropertyView) error {
+	if id, ok := v.UserID(); ok && string(id) != ch.c.user && !ch.c.impersonator {
+		return errUserID(id, ch.c.user)
+	}
+	if text, ok := v.Expiration(); ok {
+		if problem := expirationProblem(text); problem != "" {
+			return errExpiration(text, problem)
+		}
+	}
+	return nil
+}
+
+// expirationMillisMax is the longest time to live, ten years.
+const expirationMillisMax = 10 * 365 * 24 * 3600 * 1000
+
+// expirationProblem tells in RabbitMQ's words what is wrong with an expiration, empty if nothing is.
+func expirationProblem(text []byte) string {
+	n, digits := 0, text
+	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
+		digits = digits[1:]
+	}
+	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
+		n++
+	}
+	if n == 0 {
+		return "no_integer"
+	}
+	if n < len(digits) {
+		return `{leftover_string,"` + string(digits[n:]) + `"}`
+	}
+	millis, err := strconv.ParseInt(string(text), 10, 64)
+	switch {
+	case text[0] == '-' && string(digits) != "0" || millis < 0:
+		return "{value_negative," + string(text) + "}"
+	case err != nil || millis > expirationMillisMax:
+		return "{value_too_large," + string(text) + "}"
+	}
+	return ""
+}
+
+// carbonCopies routes by the keys in the headers CC and BCC, too, and takes BCC out of the message.
+func (ch *channel) carbonCopies(exchangeName []byte, targets []meta.QueueID) ([]meta.QueueID, error) {
+	headers := ch.headers()
+	for _, name := range [...]string{"CC", "BCC"} {
+		v, ok := headers.Lookup(name)
+		if !ok {
+			continue
+		}
+		keys, isArray := v.Value().AsArray()
+		if !isArray {
+			return targets, errHeaderType(name, v.Tag().String())
+		}
+		for _, key := range keys {
+			if text, ok := key.AsString(); ok {
+				targets, _ = ch.publishTo.router.Route(exchangeName, []byte(text), headers, targets)
+			}
+		}
+		if name == "BCC" {
+			ch.replaceHeaders(headers.Table().Without("BCC"))
+		}
+	}
+	return targets, nil
+}
+
+// replaceHeaders rewrites the headers of the message in the making.
+func (ch *channel) replaceHeaders(headers amqp.Table) {
+	p := &ch.publishing
+	body := p.env.b[p.body:]
+	drop := amqp.PropertyFlags(0)
+	if len(headers) == 0 {
+		headers, drop = nil, amqp.FlagHeaders
+	}
+	properties := ch.w.view.AppendEdited(nil, drop, headers)
+	env := append([]byte(nil), p.env.b[:p.properties-4]...)
+	env = binary.BigEndian.AppendUint32(env, uint32(len(properties)))
+	env = append(env, properties...)
+	p.body = len(env)
+	p.env.b = append(env, body...)
+	_ = ch.w.view.Scan(p.env.b[p.properties:p.body])
+}
+
+// enqueue submits the message to its queues.
+func (ch *channel) enqueue(targets []meta.QueueID) {
+	p, w := &ch.publishing, ch.w
+	cmd := &w.command
+	*cmd = queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(p.size), Envelope: p.env.b}
+	if mode, _ := w.view.DeliveryMode(); mode == 2 {
+		cmd.Flags |= queue.FlagPersistent
+	}
+	if priority, ok := w.view.Priority(); ok {
+		cmd.Flags |= queue.FlagHasPriority
+		cmd.Priority = priority
+	}
+	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets))
+	for i, q := range targets {
+		if i > 0 && !ch.c.admitPublish(w) {
+			return
+		}
+		if err := ch.session.Submit(q, cmd, token); err != nil {
+			ch.publishAnswered(token&tokenNumber, codeOf(err))
+		}
+	}
+	cmd.Envelope = nil
+	ch.touch() // waiting for room flushes
+}
+
+// unroutable returns or drops a message that no queue gets; either way it is confirmed.
+func (ch *channel) unroutable() {
+	p, c := &ch.publishing, ch.c
+	if p.mandatory {
+		if !c.admitReply(ch.w) {
+			return
+		}
+		c.b.totals.returned.Add(1)
+	} else {
+		c.b.totals.dropped.Add(1)
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.stats.published++
+	if ch.state != chanOpen {
+		return
+	}
+	if p.mandatory {
+		ch.stats.returned++
+		ch.appendReturn()
+	} else {
+		ch.stats.dropped++
+	}
+	ch.confirmed(ch.confirm.publishes.skip(), true)
+	ch.wakeConfirms()
+}
+
+// appendReturn appends the message to the output as basic.return. Called with ch.mu held.
+func (ch *channel) appendReturn() {
+	p, c := &ch.publishing, ch.c
+	env, o := p.env.b, &c.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sealed {
+		return
+	}
+	m := amqp.BasicReturn{
+		ReplyCode: amqp.ReplyNoRoute, ReplyText: amqp.ReplyName(amqp.ReplyNoRoute),
+		Exchange: string(env[1:p.exchangeEnd]), RoutingKey: string(env[p.routeFrom : p.properties-4]),
+	}
+	buf := o.room()
+	buf.b = m.AppendFrame(buf.b, ch.number)
+	before := len(buf.b)
+	body := append([]byte(nil), env[p.body:]...) // the output may keep a reference, and the envelope's buffer is used again
+	o.appendContent(ch.number, env[p.properties:p.body], body, c.frameMax)
+	o.replies += len(o.buf.b) - before + len(body)
+	c.wakeLocked()
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is every setting of one node, read and checked. It does not change after Load.
+type Config struct {
+	// DataDir is the directory of all of the node's files, as given: relative to the working directory unless absolute.
+	DataDir string
+	// NodeName is the node's name as clients and tools see it, with an "@": rabbit@HOST.
+	NodeName string
+	// AMQP is what package broker needs.
+	AMQP AMQP
+	// HTTPListen is the address of the HTTP API, as net.Listen takes it.
+	HTTPListen string
+	// MetricsListen is the address of /metrics, as net.Listen takes it.
+	MetricsListen string
+	// Cluster is what package quorum needs.
+	Cluster Cluster
+	// First is what an empty data directory is filled with.
+	First First
+	// LoopbackUsers are the users that may connect from the loopback addresses only, sorted.
+	LoopbackUsers []string
+	// LogLevel is the lowest level that is written.
+	LogLevel slog.Level
+	// Ignored are the settings that were read and do nothing here; the node reports each once at its start.
+	Ignored []Notice
+
+	settings []Setting
+}
+
+// AMQP is the part of Config for client connections.
+type AMQP struct {
+	// Listen are the addresses to listen on, as net.Listen takes them, at least one.
+	Listen []string
+	// HandshakeTimeout is the time from accept to connection.open-ok.
+	HandshakeTimeout time.Duration
+	// Heartbeat is what connection.tune proposes, in whole seconds; 0 proposes none.
+	Heartbeat time.Duration
+	// FrameBytesMax is the largest frame that connection.tune proposes.
+	FrameBytesMax int
+	// UntunedFrameBytesMax is the largest frame accepted before connection.tune-ok.
+	UntunedFrameBytesMax int
+	// ChannelMax is how many channels connection.tune proposes.
+	ChannelMax int
+	// ConsumersPerChannelMax bounds the consumers of one channel.
+	ConsumersPerChannelMax int
+	// BodyBytesMax is the largest message body accepted.
+	BodyBytesMax int
+	// PublishTimeout is when a publish that its targets have not answered is nacked.
+	PublishTimeout time.Duration
+}
+
+// Cluster is the part of Config for traffic between nodes.
+type Cluster struct {
+	// Name is the cluster's name as clients see it; the node's name unless configured.
+	Name string
+	// Listen is the address of the cluster port, as net.Listen takes it.
+	Listen string
+	// Advertise is the address, with a host, at which other nodes reach this one.
+	Advertise string
+	// Join are the addresses of nodes to join.
+	Join []string
+	// Secret is what nodes prove to each other, empty if none is set.
+	Secret string
+}
+
+// First is what the node makes once, in an empty data directory.
+type First struct {
+	// User and Pass are the administrator's name and password.
+	User, Pass string
+	// VHost is the first virtual host.
+	VHost string
+}
+
+// Notice is a setting that was read and does nothing in this version.
+type Notice struct {
+	// Key is the setting's name and Source where it stands.
+	Key, Source string
+	// Reason says why it is ignored.
+	Reason string
+}
+
+// Setting is one line of the effective configuration.
+type Setting struct {
+	// Key is the setting's name and Value its value in normal form; a secret's value is masked.
+	Key, Value string
+	// Source is "default", "FILE:LINE", "environment WARREN_X", or the flag.
+	Source string
+}
+
+// Effective lists every key that has a value, sorted by name, with the value and where it came from.
+func (c *Config) Effective() []Setting { return append([]Setting(nil), c.settings...) }

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+)
+
+// table is the one list of settings. To add a setting: a field in Config and a row here, then `go test ./config -rewrite` for the reference.
+var table = []Key{
+	{
+		Name: "data_dir", Type: String, Default: "./data", ShortFlag: "data-dir",
+		Doc:   "Directory of all of the node's files. One process at a time may use it.",
+		apply: func(c *Config, _ string, v value) { c.DataDir = v.text },
+	},
+	{
+		Name: "node.name", Type: String, ShortFlag: "name",
+		Doc:   "The node's name as clients and tools see it. Without an `@` it is completed with the short host name. Unset: `rabbit@` and the short host name.",
+		apply: func(c *Config, _ string, v value) { c.NodeName = v.text },
+	},
+	{
+		Name: "listeners.tcp.default", Type: Address, Default: ":5672", ShortFlag: "amqp",
+		Doc: "Address for AMQP clients. A source (file, environment, flags) that names a listener replaces the listeners of the sources before it.",
+		apply: func(c *Config, _ string, v value) {
+			c.AMQP.Listen = append(c.AMQP.Listen, v.address)
+		},
+	},
+	{
+		Name: "listeners.tcp.$name", Type: Address,
+		Doc: "Further addresses for AMQP clients, under any name or number.",
+		apply: func(c *Config, _ string, v value) {
+			c.AMQP.Listen = append(c.AMQP.Listen, v.address)
+		},
+	},
+	{
+		Name: "handshake_timeout", Type: Duration, Unit: time.Millisecond, Default: strconv.Itoa(limits.HandshakeTimeoutMillis), Min: 100, Max: 600_000,
+		Doc:   "Time from accept to connection.open-ok; a plain number is milliseconds. Beyond it the socket is closed.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.HandshakeTimeout = v.duration },
+	},
+	{
+		Name: "heartbeat", Type: Duration, Unit: time.Second, Default: strconv.Itoa(limits.HeartbeatSeconds), Max: 65_535_000,
+		Doc: "Heartbeat interval that the broker proposes, rounded up to whole seconds; a plain number is seconds. The client's answer holds both ways; 0 proposes none.",
+		apply: func(c *Config, _ string, v value) {
+			c.AMQP.Heartbeat = (v.duration + time.Second - 1).Truncate(time.Second)
+		},
+	},
+	{
+		Name: "frame_max", Type: Bytes, Default: strconv.Itoa(limits.FrameBytesMax), Min: limits.FrameBytesMin, Max: limits.FrameBytesCeiling,
+		Doc:   "Largest frame that the broker proposes. A client may ask for less, down to 4096.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.FrameBytesMax = int(v.number) },
+	},
+	{
+		Name: "initial_frame_max", Type: Bytes, Default: strconv.Itoa(limits.UntunedFrameBytesMax), Min: limits.FrameBytesMin, Max: limits.FrameBytesCeiling,
+		Doc:   "Largest frame accepted before the connection is tuned.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.UntunedFrameBytesMax = int(v.number) },
+	},
+	{
+		Name: "channel_max", Type: Int, Default: strconv.Itoa(limits.ChannelMax), Min: 1, Max: limits.ChannelCeiling,
+		Doc:   "Channels that one connection may open.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.ChannelMax = int(v.number) },
+	},
+	{
+		Name: "consumer_max_per_channel", Type: Int, Default: strconv.Itoa(limits.ConsumersPerChannelMax), Min: 1, Max: limits.ConsumersPerQueueMax,
+		Doc:   "Consumers that one channel may have.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.ConsumersPerChannelMax = int(v.number) },
+	},
+	{
+		Name: "max_message_size", Type: Bytes, Default: strconv.Itoa(limits.BodyBytesMax), Min: 1, Max: limits.BodyBytesCeiling,
+		Doc:   "Largest message body. A larger one is refused at its content header with 406 PRECONDITION_FAILED.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.BodyBytesMax = int(v.number) },
+	},
+	{
+		Name: "publish_timeout", Type: Duration, Unit: time.Millisecond, Default: strconv.Itoa(limits.PublishTimeoutMillis), Min: 100, Max: 600_000,
+		Doc:   "A publish that not all of its queues have answered by then is nacked; a plain number is milliseconds. A nack says \"not known to be stored\".",
+		apply: func(c *Config, _ string, v value) { c.AMQP.PublishTimeout = v.duration },
+	},
+	{
+		Name: "default_user", Type: String, Default: "guest",
+		Doc:   "Administrator that is made once, in an empty data directory.",
+		apply: func(c *Config, _ string, v value) { c.First.User = v.text },
+	},
+	{
+		Name: "default_pass", Type: String, Default: "guest", Secret: true,
+		Doc:   "Password of `default_user`.",
+		apply: func(c *Config, _ string, v value) { c.First.Pass = v.text },
+	},
+	{
+		Name: "default_vhost", Type: String, Default: "/",
+		Doc:   "Virtual host that is made once, in an empty data directory.",
+		apply: func(c *Config, _ string, v value) { c.First.VHost = v.text },
+	},
+	{
+		Name: "loopback_users", Type: Enum, Choices: []string{"none"},
+		Doc:   "`none` lets every user connect from everywhere.",
+		apply: func(c *Config, _ string, _ value) { c.LoopbackUsers = nil },
+	},
+	{
+		Name: "loopback_users.guest", Type: Bool, Default: "true",
+		Doc:   "The user `guest` may connect from the loopback addresses only.",
+		apply: func(c *Config, _ string, v value) { c.restrict("guest", v.on) },
+	},
+	{
+		Name: "loopback_users.$name", Type: Bool,
+		Doc:   "The user of that name may connect from the loopback addresses only.",
+		apply: func(c *Config, user string, v value) { c.restrict(user, v.on) },
+	},
+	{
+		Name: "management.listen", Type: Address, Default: ":15672", ShortFlag: "http",
+		Doc:   "Address of the HTTP API.",
+		apply: func(c *Config, _ string, v value) { c.HTTPListen = v.address },
+	},
+	{
+		Name: "management.tcp.ip", Type: Host, PartOf: "management.listen",
+		Doc:   "Host part of `management.listen`.",
+		apply: func(c *Config, _ string, v value) { setHost(&c.HTTPListen, v.text) },
+	},
+	{
+		Name: "management.tcp.port", Type: Int, Max: 65_535, PartOf: "management.listen",
+		Doc:   "Port part of `management.listen`.",
+		apply: func(c *Config, _ string, v value) { setPort(&c.HTTPListen, v.number) },
+	},
+	{
+		Name: "prometheus.listen", Type: Address, Default: ":15692", ShortFlag: "metrics",
+		Doc:   "Address of `/metrics`, which needs no password.",
+		apply: func(c *Config, _ string, v value) { c.MetricsListen = v.address },
+	},
+	{
+		Name: "prometheus.tcp.ip", Type: Host, PartOf: "prometheus.listen",
+		Doc:   "Host part of `prometheus.listen`.",
+		apply: func(c *Config, _ string, v value) { setHost(&c.MetricsListen, v.text) },
+	},
+	{
+		Name: "prometheus.tcp.port", Type: Int, Max: 65_535, PartOf: "prometheus.listen",
+		Doc:   "Port part of `prometheus.listen`.",
+		apply: func(c *Config, _ string, v value) { setPort(&c.MetricsListen, v.number) },
+	},
+	{
+		Name: "cluster_name", Type: String,
+		Doc:   "The cluster's name as clients and tools see it. Unset: the node's name.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.Name = v.text },
+	},
+	{
+		Name: "cluster.listen", Type: Address, Default: "127.0.0.1:25672", ShortFlag: "cluster",
+		Doc:   "Address of the port between nodes.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.Listen = v.address },
+	},
+	{
+		Name: "cluster.advertise", Type: Address, ShortFlag: "cluster-advertise",
+		Doc:   "Address at which other nodes reach this one. Unset: `cluster.listen`, with the short host name if that has no host.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.Advertise = v.address },
+	},
+	{
+		Name: "cluster.join", Type: AddressList, ShortFlag: "join",
+		Doc:   "Nodes to join. This version runs one node: setting it is an error.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.Join = v.list },
+	},
+	{
+		Name: "cluster.secret", Type: String, ShortFlag: "cluster-secret", Secret: true,
+		Doc:   "What the nodes of a cluster prove to each other. It replaces `cluster.secret_file` of a source before it.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.Secret = v.text },
+	},
+	{
+		Name: "cluster.secret_file", Type: String, ShortFlag: "cluster-secret-file",
+		Doc:   "File that holds `cluster.secret`; white space at its end is cut. It replaces `cluster.secret` of a source before it.",
+		apply: func(_ *Config, _ string, _ value) {}, // Load reads the file once it knows which source won
+	},
+	{
+		Name: "log.console.level", Type: Enum, Default: "info", Choices: []string{"debug", "info", "notice", "warning", "error", "critical", "none"},
+		Doc:   "Lowest level that is written to standard error.",
+		apply: func(c *Config, _ string, v value) { c.LogLevel = logLevels[v.text] },
+	},
+}
+
+// levelNone is above every level that is logged.
+const levelNone = slog.Level(100)
+
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+	"error": slog.LevelError, "critical": slog.LevelError, "none": levelNone,
+}
+
+func setHost(address *string, host string) {
+	_, port, _ := net.SplitHostPort(*address)
+	*address = net.JoinHostPort(host, port)
+}
+
+func setPort(address *string, port int64) {
+	host, _, _ := net.SplitHostPort(*address)
+	*address = net.JoinHostPort(host, strconv.FormatInt(port, 10))
+}

@@ -1,0 +1,72 @@
+package harness
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Variables of the environment that steer the tests. None is a setting of the broker.
+const (
+	envEnabled  = "WARREN_E2E"          // 1: run the tests that start processes
+	envStrict   = "WARREN_E2E_STRICT"   // 1: a missing foreign client is a failure
+	envServer   = "WARREN_BIN"          // the server binary; else it is built
+	envControl  = "AMQPCTL_BIN"         // the amqpctl binary; else it is built
+	envAMQPURL  = "WARREN_E2E_AMQP_URL" // a broker that runs already: its AMQP
+	envHTTPURL  = "WARREN_E2E_HTTP_URL" // and its management API
+	envPython   = "WARREN_E2E_PYTHON"   // the Python that has pika
+	systemsPyth = "/usr/bin/python3"    // where Debian's python3-pika is found, whatever else the path has
+)
+
+// Need skips a test unless the environment asks for tests with real processes.
+func Need(t testing.TB) {
+	t.Helper()
+	if os.Getenv(envEnabled) != "1" {
+		t.Skipf("real processes are tested with %s=1, as `make test` does", envEnabled)
+	}
+}
+
+// External tells whether the tests run against a broker that they did not start.
+func External() bool { return os.Getenv(envAMQPURL) != "" }
+
+// NeedProcess skips a test that kills or configures its broker when that broker belongs to somebody else.
+func NeedProcess(t testing.TB) {
+	t.Helper()
+	Need(t)
+	if External() {
+		t.Skipf("the broker of %s is not ours to stop", envAMQPURL)
+	}
+}
+
+// Tool returns the path of a foreign program, or skips the test.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, "%s is not installed", name)
+	}
+	return path
+}
+
+// Python returns the interpreter that has pika, or skips the test.
+func Python(t testing.TB) string {
+	t.Helper()
+	python := os.Getenv(envPython)
+	if python == "" {
+		python = systemsPyth
+	}
+	if out, err := exec.Command(python, "-c", "import pika").CombinedOutput(); err != nil {
+		missing(t, "%s has no pika (Debian: python3-pika): %s", python, strings.TrimSpace(string(out)))
+	}
+	return python
+}
+
+// missing skips, or fails where everything is meant to be installed.
+func missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv(envStrict) == "1" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}

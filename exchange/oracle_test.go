@@ -1,0 +1,132 @@
+package exchange
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/meta"
+)
+
+// oracle routes the slow and obvious way, straight from the View.
+func oracle(v *meta.View, vhost, exchange, key string, headers amqp.Table) ([]meta.QueueID, Reason) {
+	x := v.Exchange(vhost, exchange)
+	if x == nil {
+		return nil, NoExchange
+	}
+	var queues []meta.QueueID
+	passed := []string{exchange}
+	for i := 0; i < len(passed); i++ {
+		x := v.Exchange(vhost, passed[i])
+		matched := false
+		reach := func(name string) {
+			if v.Exchange(vhost, name) != nil && !slices.Contains(passed, name) {
+				passed = append(passed, name)
+			}
+		}
+		if x.Name == "" {
+			if q := v.Queue(vhost, key); q != nil {
+				queues = append(queues, q.ID)
+			}
+			continue
+		}
+		for b := range v.BindingsFrom(vhost, x.Name) {
+			if !naiveMatch(x.Type, b, key, headers) {
+				continue
+			}
+			matched = true
+			if b.Kind == meta.ToQueue {
+				queues = append(queues, v.Queue(vhost, b.Destination).ID)
+			} else {
+				reach(b.Destination)
+			}
+		}
+		if ae, ok := x.Arguments.Get("alternate-exchange"); ok && !matched {
+			name, _ := ae.AsString()
+			reach(name)
+		}
+	}
+	slices.Sort(queues)
+	queues = slices.Compact(queues)
+	if x.Internal {
+		return queues, Internal
+	}
+	return queues, OK
+}
+
+func naiveMatch(exchangeType string, b *meta.Binding, key string, headers amqp.Table) bool {
+	switch exchangeType {
+	case "direct":
+		return b.RoutingKey == key
+	case "fanout":
+		return true
+	case "topic":
+		return naiveTopic(splitWords(b.RoutingKey), splitWords(key))
+	case "headers":
+		return naiveHeaders(b.Arguments.Table(), headers)
+	}
+	return false
+}
+
+func splitWords(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
+// naiveTopic fills the table reach[i][j]: the first i words of the pattern match the first j words of the key.
+func naiveTopic(pattern, key []string) bool {
+	reach := make([][]bool, len(pattern)+1)
+	for i := range reach {
+		reach[i] = make([]bool, len(key)+1)
+		for j := range reach[i] {
+			switch {
+			case i == 0:
+				reach[i][j] = j == 0
+			case pattern[i-1] == "#":
+				reach[i][j] = reach[i-1][j] || j > 0 && reach[i][j-1]
+			case j > 0:
+				reach[i][j] = reach[i-1][j-1] && (pattern[i-1] == "*" || pattern[i-1] == key[j-1])
+			}
+		}
+	}
+	return reach[len(pattern)][len(key)]
+}
+
+func naiveHeaders(args, headers amqp.Table) bool {
+	mode := "all"
+	if v, ok := args.Get("x-match"); ok {
+		mode, _ = v.AsString()
+	}
+	found, wanted := 0, 0
+	for _, f := range args {
+		if f.Key == "x-match" || strings.HasPrefix(f.Key, "x-") && !strings.HasSuffix(mode, "-with-x") {
+			continue
+		}
+		wanted++
+		if v, ok := headers.Get(f.Key); ok && (f.Value.IsVoid() || naiveValue(v) == naiveValue(f.Value)) {
+			found++
+		}
+	}
+	if strings.HasPrefix(mode, "any") {
+		return found > 0
+	}
+	return found == wanted
+}
+
+// naiveValue prints a value so that equal values of different types print alike.
+func naiveValue(v amqp.Value) string {
+	text := v.String()
+	if s, ok := v.AsString(); ok {
+		return "text " + s
+	}
+	if s, ok := v.AsBytes(); ok {
+		return "text " + s
+	}
+	_, isBool := v.AsBool()
+	if i := strings.IndexByte(text, '('); i >= 0 && !isBool {
+		return "number " + strings.TrimSuffix(text[i+1:], ")")
+	}
+	return v.Type() + text
+}

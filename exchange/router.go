@@ -1,0 +1,262 @@
+package exchange
+
+import (
+	"slices"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/internal/cow"
+	"github.com/warrenmq/warren/meta"
+)
+
+// Reason says how routing went.
+type Reason uint8
+
+const (
+	// OK: the exchange exists. No queue in the result means that the message is unroutable.
+	OK Reason = 0
+	// NoVHost: the virtual host does not exist.
+	NoVHost Reason = 1
+	// NoExchange: the exchange does not exist.
+	NoExchange Reason = 2
+	// Internal: the exchange is internal. The result is complete, but a publish of a client must be refused.
+	Internal Reason = 3
+)
+
+// String returns a short name for logs and scripts.
+func (r Reason) String() string {
+	switch r {
+	case OK:
+		return "ok"
+	case NoVHost:
+		return "no-vhost"
+	case NoExchange:
+		return "no-exchange"
+	}
+	return "internal"
+}
+
+// Router routes the messages of all virtual hosts as of one View.
+type Router struct {
+	view   *meta.View
+	vhosts cow.Hash[*VHost]
+}
+
+// Compile makes a Router from a View.
+func Compile(v *meta.View) *Router { return (&Router{view: meta.New().View()}).Update(v) }
+
+// View returns the View that the Router was made from.
+func (r *Router) View() *meta.View { return r.view }
+
+// VHost returns the routing of one virtual host, nil if there is none. It belongs to this Router: after a swap it routes as before the swap.
+func (r *Router) VHost(name string) *VHost {
+	h, _ := r.vhosts.Get(name)
+	return h
+}
+
+// Route is VHost.Route with the look-up of the virtual host.
+func (r *Router) Route(vhost string, exchange, key []byte, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	h := r.VHost(vhost)
+	if h == nil {
+		return dst, NoVHost
+	}
+	return route(h, exchange, key, headers, dst)
+}
+
+// VHost routes the messages of one virtual host. It is immutable.
+type VHost struct {
+	// queues are the implicit bindings of the default exchange: every queue under its name.
+	queues    cow.Hash[meta.QueueID]
+	exchanges cow.Hash[*compiled]
+}
+
+// Route appends the queues that a message published to an exchange goes to. Headers are those of the message, nil if it has none; only headers exchanges
+// read them. Afterwards the whole of dst is ascending without duplicates, so routing the keys of a CC header into one dst gives each queue once.
+func (h *VHost) Route(exchange, key []byte, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	return route(h, exchange, key, headers, dst)
+}
+
+// RouteString is Route for names that are strings.
+func (h *VHost) RouteString(exchange, key string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	return route(h, exchange, key, headers, dst)
+}
+
+// kind is an exchange type.
+type kind uint8
+
+const (
+	unservedKind kind = iota
+	directKind
+	fanoutKind
+	topicKind
+	headersKind
+)
+
+func kindOf(exchangeType string) kind {
+	switch exchangeType {
+	case "direct":
+		return directKind
+	case "fanout":
+		return fanoutKind
+	case "topic":
+		return topicKind
+	case "headers":
+		return headersKind
+	}
+	return unservedKind
+}
+
+// compiled is one exchange with its bindings in the form that its type asks for.
+type compiled struct {
+	kind         kind
+	internal     bool
+	hasAlternate bool
+	alternate    string
+	direct       cow.Hash[*targets]
+	fanout       *targets
+	topic        *topicNode
+	headers      *headersList
+}
+
+// targets are what a set of bindings leads to, both ascending and without duplicates.
+type targets struct {
+	queues    []meta.QueueID
+	exchanges []string
+	owner     *update
+}
+
+// hop is a message on its way through the exchanges of one virtual host.
+type hop struct {
+	h       *VHost
+	headers amqp.RawTable
+	dst     []meta.QueueID
+	// passed are the exchanges that the message was at or will be at, in order; each is passed once.
+	passed list[*compiled]
+	// lists counts how many target lists went into dst: one alone is sorted and free of duplicates.
+	lists   int
+	matched bool
+}
+
+func route[T cow.Text](h *VHost, exchange, key T, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	w := hop{h: h, headers: headers, dst: dst, lists: len(dst)}
+	if len(exchange) == 0 {
+		defaultRoute(&w, key)
+		return w.tidy(), OK
+	}
+	first, ok := cow.Lookup(h.exchanges, exchange)
+	if !ok {
+		return dst, NoExchange
+	}
+	w.passed.add(first)
+	for i := 0; i < w.passed.len; i++ {
+		x := w.passed.at(i)
+		w.matched = false
+		match(&w, x, key)
+		if w.matched || !x.hasAlternate {
+			continue
+		}
+		if x.alternate == "" {
+			defaultRoute(&w, key)
+		} else {
+			w.pass(x.alternate)
+		}
+	}
+	if first.internal {
+		return w.tidy(), Internal
+	}
+	return w.tidy(), OK
+}
+
+// defaultRoute finds the queue named as the routing key.
+func defaultRoute[T cow.Text](w *hop, key T) {
+	if id, ok := cow.Lookup(w.h.queues, key); ok {
+		w.lists++
+		w.dst = append(w.dst, id)
+	}
+}
+
+// match adds what the bindings of one exchange say.
+func match[T cow.Text](w *hop, x *compiled, key T) {
+	switch x.kind {
+	case directKind:
+		if t, ok := cow.Lookup(x.direct, key); ok {
+			w.add(t)
+		}
+	case fanoutKind:
+		if x.fanout != nil {
+			w.add(x.fanout)
+		}
+	case topicKind:
+		if x.topic != nil {
+			matchTopic(w, x.topic, key)
+		}
+	case headersKind:
+		if x.headers != nil {
+			w.matchHeaders(x.headers)
+		}
+	}
+}
+
+// add adds one list of targets.
+func (w *hop) add(t *targets) {
+	w.matched = true
+	if len(t.queues) > 0 {
+		w.lists++
+		w.dst = append(w.dst, t.queues...)
+	}
+	for _, name := range t.exchanges {
+		w.pass(name)
+	}
+}
+
+// pass lets the message go on to another exchange unless it was there.
+func (w *hop) pass(name string) {
+	if x, ok := w.h.exchanges.Get(name); ok && !has(&w.passed, x) {
+		w.passed.add(x)
+	}
+}
+
+// tidy puts the result in order.
+func (w *hop) tidy() []meta.QueueID {
+	if w.lists < 2 {
+		return w.dst
+	}
+	slices.Sort(w.dst)
+	return slices.Compact(w.dst)
+}
+
+// listTypical is how many elements a list has without an allocation: exchanges that a message passes, places of a trie that it is at.
+const listTypical = 8
+
+// list is a short list that lives on the stack.
+type list[T comparable] struct {
+	len  int
+	room [listTypical]T
+	more []T
+}
+
+func (l *list[T]) add(v T) {
+	if l.len < listTypical {
+		l.room[l.len] = v
+	} else {
+		l.more = append(l.more, v)
+	}
+	l.len++
+}
+
+func (l *list[T]) at(i int) T {
+	if i < listTypical {
+		return l.room[i]
+	}
+	return l.more[i-listTypical]
+}
+
+func (l *list[T]) clear() { l.len, l.more = 0, l.more[:0] }
+
+func has[T comparable](l *list[T], v T) bool {
+	for i := range l.len {
+		if l.at(i) == v {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,177 @@
+// Package node starts and stops the parts of one broker process in the right order: data directory, machines (quorum), clients (broker), operators (management); the AMQP port opens last, when the
+// catalogue is loaded, and closes first.
+//
+// The hop before is cmd/warren, which has read the configuration. Every error of Run says in one line what failed and the way out; ExitCode gives its exit code.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/config"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum"
+	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/datadir"
+)
+
+// node is a running process, taken down in the opposite order of its making.
+type node struct {
+	cfg     *config.Config
+	version string
+	log     *slog.Logger
+	fatal   chan error
+	undo    []func()
+}
+
+// Run runs a node until ctx ends, then stops it cleanly. It returns nil after a clean stop.
+func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
+	n := &node{cfg: cfg, version: version, log: log, fatal: make(chan error, 1)}
+	defer n.stop()
+	if err := n.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop while starting
+		}
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+		return nil
+	case err := <-n.fatal:
+		return err
+	}
+}
+
+func (n *node) start(ctx context.Context) error {
+	for _, notice := range n.cfg.Ignored {
+		n.log.Warn("a setting does nothing in this version", "key", notice.Key, "source", notice.Source, "reason", notice.Reason)
+	}
+	web, err := n.listen("the HTTP API", "management.tcp.port", n.cfg.HTTPListen)
+	if err != nil {
+		return err
+	}
+	metrics, err := n.listen("metrics", "prometheus.tcp.port", n.cfg.MetricsListen)
+	if err != nil {
+		return err
+	}
+	dir, err := datadir.Open(storage.OS, n.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	n.onStop(func() { _ = dir.Close() })
+	host, err := n.openHost(ctx, dir)
+	if err != nil {
+		return err
+	}
+	n.onStop(host.Close)
+	clients := n.newBroker(host)
+	n.onStop(func() {
+		stopping, cancel := context.WithTimeout(context.Background(), limits.ShutdownMillis*time.Millisecond)
+		defer cancel()
+		if err := clients.Shutdown(stopping); err != nil {
+			n.log.Warn("some clients did not answer the close of their connection", "error", err)
+		}
+	})
+	n.serveOperators(host, clients, web, metrics)
+	for _, addr := range n.cfg.AMQP.Listen {
+		l, err := n.listen("AMQP", "listeners.tcp.default", addr)
+		if err != nil {
+			return err
+		}
+		go n.serveClients(clients, l)
+	}
+	n.log.Info("ready", "node", n.cfg.NodeName, "version", n.version, "data", n.cfg.DataDir, "amqp", n.cfg.AMQP.Listen, "http", web.Addr().String(), "metrics", metrics.Addr().String())
+	return nil
+}
+
+// onStop has f called when the node stops; the last one first.
+func (n *node) onStop(f func()) { n.undo = append(n.undo, f) }
+
+func (n *node) stop() {
+	for i := len(n.undo) - 1; i >= 0; i-- {
+		n.undo[i]()
+	}
+	n.undo = nil
+}
+
+// fail ends Run with err.
+func (n *node) fail(err error) {
+	select {
+	case n.fatal <- err:
+	default: // it ends already
+	}
+}
+
+func (n *node) listen(what, key, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, &ListenError{What: what, Key: key, Address: addr, Err: err}
+	}
+	n.onStop(func() { _ = l.Close() })
+	return l, nil
+}
+
+func (n *node) openHost(ctx context.Context, dir *datadir.Dir) (*quorum.Host, error) {
+	founding, err := founding(n.cfg.First)
+	if err != nil {
+		return nil, err
+	}
+	return quorum.Open(ctx, quorum.Config{
+		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
+	})
+}
+
+// founding is what an empty data directory begins with: a virtual host and an administrator who may do everything in it.
+func founding(first config.First) ([]meta.Command, error) {
+	var salt [4]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return nil, fmt.Errorf("no random numbers: %w", err)
+	}
+	return []meta.Command{
+		{Op: meta.OpPutVHost, VHost: meta.VHost{Name: first.VHost, Description: "Default virtual host"}},
+		{Op: meta.OpPutUser, User: meta.User{Name: first.User, PasswordHash: meta.HashPassword(salt, []byte(first.Pass)), Tags: []string{"administrator"}}},
+		{Op: meta.OpPutPermission, Permission: meta.Permission{User: first.User, VHost: first.VHost, Configure: ".*", Write: ".*", Read: ".*"}},
+	}, nil
+}
+
+func (n *node) newBroker(host *quorum.Host) *broker.Broker {
+	a := n.cfg.AMQP
+	heartbeat := a.Heartbeat
+	if heartbeat == 0 {
+		heartbeat = -1 // proposes none
+	}
+	return broker.New(broker.Options{
+		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
+		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
+		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers,
+	})
+}
+
+func (n *node) serveClients(clients *broker.Broker, l net.Listener) {
+	if err := clients.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) {
+		n.fail(fmt.Errorf("the AMQP listener on %s failed: %w", l.Addr(), err))
+	}
+}
+
+// serveHTTP serves until the node stops.
+func (n *node) serveHTTP(s *http.Server, l net.Listener) {
+	n.onStop(func() { _ = s.Close() })
+	go func() {
+		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			n.fail(fmt.Errorf("the HTTP listener on %s failed: %w", l.Addr(), err))
+		}
+	}()
+}

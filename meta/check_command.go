@@ -1,0 +1,179 @@
+package meta
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/warrenmq/warren/amqp"
+)
+
+// ReservedName tells whether clients must not create something of this name: it begins with "amq.".
+func ReservedName(name string) bool { return strings.HasPrefix(name, "amq.") }
+
+// exchangeTypes are the types that this release routes.
+var exchangeTypes = [...]string{"direct", "fanout", "topic", "headers"}
+
+// ExchangeTypes returns the exchange types that this release routes, in RabbitMQ's order of listing. It must not be changed.
+func ExchangeTypes() []string { return exchangeTypes[:] }
+
+// Check judges a command before it is proposed: lengths, values, names, and against this View what Apply would refuse. If Existed is true for a declare or
+// bind, it need not be proposed: it is there and equivalent. Reserved names, permissions and exclusive access are the caller's (ReservedName, Pattern, LockedFor).
+func (v *View) Check(c *Command) Reply {
+	if r := checkLengths(c); r.Reason != ReasonOK {
+		return r
+	}
+	switch c.Op {
+	case OpDeclareQueue:
+		return v.checkDeclareQueue(&c.Queue)
+	case OpDeclareExchange:
+		return v.checkDeclareExchange(&c.Exchange)
+	case OpDeleteExchange:
+		switch {
+		case c.Exchange.Name == "":
+			return Reply{Reason: ReasonDefaultExchange}
+		case ReservedName(c.Exchange.Name):
+			return Reply{Reason: ReasonSystemExchange}
+		}
+	case OpBind:
+		return v.checkBind(&c.Binding)
+	case OpUnbind:
+		if c.Binding.Source == "" {
+			return Reply{Reason: ReasonDefaultExchange}
+		}
+	case OpPutPermission:
+		return v.checkPutPermission(&c.Permission)
+	case OpPutVHost:
+		if t := c.VHost.DefaultQueueType; t != "" && !servedType(t) {
+			return Reply{Reason: ReasonInvalidArg, Field: "default_queue_type", Detail: strings.Replace(queueTypeProblem, "%s", t, 1)}
+		}
+	}
+	return Reply{}
+}
+
+func (v *View) checkDeclareQueue(in *Queue) Reply {
+	h := v.VHost(in.VHost)
+	if h == nil {
+		return Reply{Reason: ReasonNoVHost}
+	}
+	q := settled(h, in)
+	if old := v.Queue(q.VHost, q.Name); old != nil {
+		return judgeQueue(old, &q)
+	}
+	if r := CheckQueueArguments(q.Type, q.Arguments); r.Reason != ReasonOK {
+		return r
+	}
+	if !servedType(q.Type) {
+		return Reply{Reason: ReasonStreamUnserved}
+	}
+	return Reply{}
+}
+
+func (v *View) checkDeclareExchange(x *Exchange) Reply {
+	switch {
+	case x.Name == "":
+		return Reply{Reason: ReasonDefaultExchange}
+	case !contains(exchangeTypes[:], x.Type):
+		return Reply{Reason: ReasonUnknownExchangeType, Detail: x.Type}
+	case v.VHost(x.VHost) == nil:
+		return Reply{Reason: ReasonNoVHost}
+	}
+	if old := v.Exchange(x.VHost, x.Name); old != nil {
+		return judgeExchange(old, x)
+	}
+	if ae, ok := x.Arguments.Get(argAlternateExchange); ok && ae.Tag() != amqp.TagLongstr {
+		return Reply{Reason: ReasonInvalidArgType, Field: argAlternateExchange, Detail: ae.Type()}
+	}
+	return Reply{}
+}
+
+func (v *View) checkBind(b *Binding) Reply {
+	if b.Source == "" || b.Kind == ToExchange && b.Destination == "" {
+		return Reply{Reason: ReasonDefaultExchange}
+	}
+	if v.VHost(b.VHost) == nil {
+		return Reply{Reason: ReasonNoVHost}
+	}
+	x := v.Exchange(b.VHost, b.Source)
+	switch {
+	case x == nil:
+		return Reply{Reason: ReasonNoExchange, Field: "source", Detail: b.Source}
+	case b.Kind == ToExchange && v.Exchange(b.VHost, b.Destination) == nil:
+		return Reply{Reason: ReasonNoExchange, Field: "destination", Detail: b.Destination}
+	case b.Kind == ToQueue && v.Queue(b.VHost, b.Destination) == nil:
+		return Reply{Reason: ReasonNoQueue, Detail: b.Destination}
+	}
+	if x.Type == "headers" {
+		if text := headersMatchProblem(b.Arguments); text != "" {
+			return Reply{Reason: ReasonInvalidBinding, Detail: text}
+		}
+	}
+	return Reply{Existed: v.HasBinding(b)}
+}
+
+// headersMatchProblem returns RabbitMQ's text for an x-match that a headers exchange refuses.
+func headersMatchProblem(args Arguments) string {
+	v, ok := args.Get("x-match")
+	if !ok {
+		return ""
+	}
+	s, ok := v.AsString()
+	if !ok {
+		return "Invalid x-match field type " + v.Type() + " (value " + plainValue(v) + "); expected longstr"
+	}
+	switch s {
+	case "all", "any", "all-with-x", "any-with-x":
+		return ""
+	}
+	return "Invalid x-match field value <<" + strconv.Quote(s) + ">>; expected all, any, all-with-x, or any-with-x"
+}
+
+func (v *View) checkPutPermission(p *Permission) Reply {
+	for _, f := range [...]struct{ name, pattern string }{{"configure", p.Configure}, {"write", p.Write}, {"read", p.Read}} {
+		if _, err := CompilePattern(f.pattern); err != nil {
+			return Reply{Reason: ReasonInvalidPattern, Field: f.name, Detail: err.Error()}
+		}
+	}
+	switch {
+	case v.User(p.User) == nil:
+		return Reply{Reason: ReasonNoUser}
+	case v.VHost(p.VHost) == nil:
+		return Reply{Reason: ReasonNoVHost}
+	}
+	return Reply{}
+}
+
+// checkLengths holds the limits of names, texts and lists, whatever the op.
+func checkLengths(c *Command) Reply {
+	for _, f := range [...]struct{ field, text string }{
+		{"name", c.Name}, {"node", c.Node.Name}, {"vhost", c.VHost.Name}, {"user", c.User.Name}, {"exchange", c.Exchange.Name}, {"queue", c.Queue.Name},
+		{"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
+	} {
+		if len(f.text) > NameBytesMax {
+			return Reply{Reason: ReasonTooLong, Field: f.field, Count: NameBytesMax}
+		}
+	}
+	for _, f := range [...]struct{ field, text string }{
+		{"value", c.Text}, {"address", c.Node.Address}, {"description", c.VHost.Description}, {"password_hash", string(c.User.PasswordHash)},
+	} {
+		if len(f.text) > TextBytesMax {
+			return Reply{Reason: ReasonTooLong, Field: f.field, Count: TextBytesMax}
+		}
+	}
+	if max(len(c.Exchange.Arguments.raw), len(c.Queue.Arguments.raw), len(c.Binding.Arguments.raw)) > ArgumentsBytesMax {
+		return Reply{Reason: ReasonTooLong, Field: "arguments", Count: ArgumentsBytesMax}
+	}
+	for _, tags := range [...][]string{c.VHost.Tags, c.User.Tags} {
+		if len(tags) > TagsMax {
+			return limit("tags", TagsMax)
+		}
+		for _, tag := range tags {
+			if len(tag) > NameBytesMax {
+				return Reply{Reason: ReasonTooLong, Field: "tags", Count: NameBytesMax}
+			}
+		}
+	}
+	if len(c.Queue.Replicas) > ReplicasMax {
+		return limit("replicas", ReplicasMax)
+	}
+	return Reply{}
+}

@@ -1,0 +1,212 @@
+package queue
+
+import (
+	"fmt"
+)
+
+// Check walks the whole state and returns what is wrong with it, nil if nothing is. It costs as much as a snapshot: tests run it after each step, shells on demand.
+func (m *Machine) Check() error {
+	k := checker{m: m}
+	k.ready()
+	k.returning()
+	k.pipelines()
+	k.roster()
+	k.sets()
+	k.flags()
+	return k.err
+}
+
+// checker collects what it sees on its walk; err is the first fault.
+type checker struct {
+	m         *Machine
+	err       error
+	readySeqs seqSet
+	awaySeqs  seqSet
+	unacked   sums
+	sessions  int
+	consumers int
+	waiting   int
+	exclusive int
+}
+
+func (k *checker) need(ok bool, format string, args ...any) {
+	if !ok && k.err == nil {
+		k.err = fmt.Errorf("queue: "+format, args...)
+	}
+}
+
+// meet notes that a message was seen in a place. No message is in two.
+func (k *checker) meet(set *seqSet, seq Seq) {
+	fresh := seq > 0 && seq < k.m.nextSeq && !k.readySeqs.has(seq) && !k.awaySeqs.has(seq)
+	k.need(fresh, "message %d is in two places or was never given (next is %d)", seq, k.m.nextSeq)
+	if fresh {
+		set.add(seq)
+	}
+}
+
+func (k *checker) ready() {
+	r := &k.m.ready
+	var total sums
+	for i := range r.levels {
+		l := &r.levels[i]
+		k.need((l.size() > 0) == (r.filled[i/64]&(1<<(i%64)) != 0), "priority %d: %d messages, wrong mark", i, l.size())
+		last := Seq(0)
+		l.fresh.each(func(f *fresh) {
+			k.need(f.seq > last, "priority %d: message %d stands behind %d", i, f.seq, last)
+			k.need(f.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", f.seq, f.flags)
+			last = f.seq
+			k.meet(&k.readySeqs, f.seq)
+			total.add(&record{bytes: f.bytes, flags: f.flags})
+		})
+		k.heap(l.returned)
+		for j := range l.returned {
+			x := &l.returned[j]
+			k.need(int(x.priority) == i, "message %d of priority %d stands at %d", x.seq, x.priority, i)
+			k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", x.seq, x.flags)
+			k.meet(&k.readySeqs, x.seq)
+			total.add(x)
+		}
+	}
+	k.need(total == r.sums, "ready: counted %v, kept %v", total, r.sums)
+}
+
+func (k *checker) heap(h heap) {
+	for i := 1; i < len(h); i++ {
+		k.need(!h[i].before(&h[(i-1)/2]), "heap order: %d above %d", h[(i-1)/2].seq, h[i].seq)
+	}
+}
+
+func (k *checker) returning() {
+	k.heap(k.m.returning)
+	for i := range k.m.returning {
+		x := &k.m.returning[i]
+		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", x.seq, x.flags)
+		k.need(x.acquired > 0, "returning message %d was never acquired", x.seq)
+		k.meet(&k.awaySeqs, x.seq)
+		k.unacked.add(x)
+	}
+}
+
+func (k *checker) pipelines() {
+	m := k.m
+	for i, p := range m.pipelines {
+		counter, dead := m.dead(p.id.Node)
+		k.need(!dead || p.id.Boot.Counter > counter, "pipeline %v of a dead boot", p.id)
+		k.need(p.lastK > 0, "pipeline %v without a batch", p.id)
+		if i > 0 {
+			before := m.pipelines[i-1].id
+			k.need(before.less(p.id), "pipelines %v and %v out of order", before, p.id)
+			k.need(before.Node != p.id.Node || before.Boot == p.id.Boot, "pipelines %v and %v are two boots of a node", before, p.id)
+		}
+		for j, s := range p.sessions {
+			k.need(s.id > 0 && (j == 0 || p.sessions[j-1].id < s.id), "session %d out of order", s.id)
+			k.need(s.pipeline == p, "session %d has another pipeline", s.id)
+			k.session(s)
+		}
+	}
+	for i := 1; i < len(m.deadBoots); i++ {
+		k.need(m.deadBoots[i-1].node < m.deadBoots[i].node, "dead boots out of order")
+	}
+	k.need(k.sessions == m.sessions, "sessions: counted %d, kept %d", k.sessions, m.sessions)
+}
+
+func (k *checker) session(s *session) {
+	k.sessions++
+	k.need(s.drained <= s.lastD, "session %d: drained %d, last %d", s.id, s.drained, s.lastD)
+	found := make([]consumer, len(s.consumers)) // what each should count
+	n, last := 0, uint64(0)
+	s.out.each(func(d uint64, x *delivery) {
+		n++
+		k.need(d > last && d <= s.lastD, "session %d: delivery %d after %d, last is %d", s.id, d, last, s.lastD)
+		k.need(x.consumer <= s.lastConsumer, "session %d: delivery %d to unknown consumer %d", s.id, d, x.consumer)
+		k.need(x.acquired > 0, "delivery of message %d, never acquired", x.seq)
+		k.need(!x.isNoAck() || d > s.drained, "session %d: delivery %d without acknowledgement is drained", s.id, d)
+		last = d
+		k.meet(&k.awaySeqs, x.seq)
+		if !x.isNoAck() {
+			k.unacked.add(&x.record)
+		}
+		for i, c := range s.consumers {
+			if c.id != x.consumer {
+				continue
+			}
+			k.need(c.noAck == x.isNoAck(), "session %d: delivery %d of the other kind than consumer %d", s.id, d, c.id)
+			if !x.isNoAck() {
+				found[i].unsettled++
+			}
+			if d > s.drained {
+				found[i].undrained++
+				found[i].undrainedBytes += uint64(x.bytes)
+			}
+		}
+	})
+	k.need(n == s.out.n, "session %d: counted %d deliveries, kept %d", s.id, n, s.out.n)
+	for i, c := range s.consumers {
+		k.consumers++
+		k.need(c.id > 0 && c.id <= s.lastConsumer && (i == 0 || s.consumers[i-1].id < c.id), "session %d: consumer %d out of order", s.id, c.id)
+		k.need(c.session == s, "consumer %d has another session", c.id)
+		k.need(c.unsettled == found[i].unsettled, "consumer %d: counted %d unsettled, kept %d", c.id, found[i].unsettled, c.unsettled)
+		k.need(c.undrained == found[i].undrained && c.undrainedBytes == found[i].undrainedBytes, "consumer %d: counted %d undrained of %d bytes, kept %d of %d",
+			c.id, found[i].undrained, found[i].undrainedBytes, c.undrained, c.undrainedBytes)
+		k.need(c.waiting == c.hasCredit(), "consumer %d: waiting %t, credit %t", c.id, c.waiting, c.hasCredit())
+		k.need(c.keepsLimits(), "consumer %d: %d unsettled and %d undrained of %d bytes, prefetch %d, windows %d and %d bytes",
+			c.id, c.unsettled, c.undrained, c.undrainedBytes, c.prefetch, c.windowCount, c.windowBytes)
+		if c.exclusive {
+			k.exclusive++
+		}
+		if c.waiting {
+			k.waiting++
+		}
+	}
+}
+
+func (k *checker) roster() {
+	r := &k.m.roster
+	size, linked := 0, 0
+	for i := range r.lines {
+		l := &r.lines[i]
+		size += l.size
+		k.need(l.size > 0 && (i == 0 || r.lines[i-1].priority > l.priority), "consumer priority %d out of order or empty", l.priority)
+		var last *consumer
+		for c := l.first; c != nil && linked <= k.consumers; c = c.next {
+			k.need(c.waiting && c.prev == last && c.priority == l.priority, "consumer %d is wrongly linked", c.id)
+			last = c
+			linked++
+		}
+		k.need(l.last == last, "consumer priority %d: wrong end", l.priority)
+	}
+	k.need(size == k.consumers && r.size == k.consumers, "consumers: counted %d, kept %d and %d", k.consumers, r.size, size)
+	k.need(linked == k.waiting && r.waiting == k.waiting, "waiting consumers: counted %d, kept %d, linked %d", k.waiting, r.waiting, linked)
+	k.need(r.exclusive == (k.exclusive > 0) && (k.exclusive == 0 || k.consumers == 1), "exclusive: %d of %d consumers, kept %t", k.exclusive, k.consumers, r.exclusive)
+}
+
+// sets compares the sets of seqs with what was seen: every message that was given and not released is in one place.
+func (k *checker) sets() {
+	m := k.m
+	k.need(equalSets(&k.readySeqs, &m.ready.seqs), "ready messages differ from their set")
+	k.need(equalSets(&k.awaySeqs, &m.away), "outstanding and returning messages differ from their set")
+	k.need(k.unacked == m.unacked, "unacked: counted %v, kept %v", k.unacked, m.unacked)
+	for q, ok := m.dropped.next(0); ok; q, ok = m.dropped.next(q + 1) {
+		k.need(q < m.nextSeq && !m.Has(q), "dropped message %d is still held", q)
+	}
+}
+
+func equalSets(a, b *seqSet) bool {
+	if a.n != b.n {
+		return false
+	}
+	for q, ok := a.next(0); ok; q, ok = a.next(q + 1) {
+		if !b.has(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *checker) flags() {
+	m := k.m
+	k.need(m.hadConsumer || m.roster.size == 0, "consumers without ever having had one")
+	k.need(!m.sealed || m.seals > 0, "sealed without a token")
+	k.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "report of an unused queue is overdue")
+	k.need(len(m.pipelines) <= m.bounds.pipelines && m.sessions <= m.bounds.sessions && m.roster.size <= m.bounds.consumers, "a limit is exceeded")
+}

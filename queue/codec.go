@@ -1,0 +1,192 @@
+package queue
+
+import (
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+)
+
+// Flags that a command of an Op may carry; every other one is malformed.
+const (
+	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered
+	subscribeFlags = FlagNoAck | FlagExclusive
+	getFlags       = FlagNoAck
+	conditionsAll  = IfUnused | IfEmpty | IfAutoDelete
+)
+
+// IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
+func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpSessionClose }
+
+// IsKnown tells whether this machine understands the Op.
+func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpNodeGone }
+
+// AppendCommand appends the encoded command. Only the fields that count for its Op are encoded; equal ones give equal bytes.
+func AppendCommand(dst []byte, c *Command) []byte {
+	dst = append(dst, byte(c.Op))
+	switch c.Op {
+	case OpEnqueue:
+		dst = append(dst, byte(c.Flags))
+		if c.Flags&FlagHasPriority != 0 {
+			dst = append(dst, c.Priority)
+		}
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, uint64(c.BodyBytes))
+		dst = codec.AppendBytes(dst, c.Envelope)
+	case OpSubscribe:
+		dst = append(dst, byte(c.Flags))
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
+		dst = codec.AppendUvarint(dst, uint64(c.Prefetch))
+		dst = codec.AppendUvarint(dst, uint64(c.WindowBytes))
+		dst = codec.AppendUvarint(dst, uint64(c.WindowCount))
+		dst = codec.AppendUint32(dst, uint32(c.ConsumerPriority))
+	case OpCancel:
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
+	case OpDrained, OpSessionClose:
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, c.To)
+	case OpGet:
+		dst = append(dst, byte(c.Flags))
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+	case OpSettle:
+		dst = append(dst, byte(c.Outcome))
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
+		dst = codec.AppendUvarint(dst, c.From)
+		dst = codec.AppendUvarint(dst, c.To-c.From)
+	case OpConfigure:
+		dst = appendConfig(dst, &c.Config)
+	case OpSeal:
+		dst = append(dst, byte(c.Condition))
+	case OpUnseal:
+		dst = codec.AppendUvarint(dst, c.To)
+	case OpNodeGone:
+		dst = codec.AppendUvarint(dst, uint64(c.Node))
+		dst = codec.AppendUvarint(dst, c.Boot.Counter)
+		dst = codec.AppendUint64(dst, c.Boot.Nonce)
+	}
+	return dst
+}
+
+// DecodeCommand reads one command off the front of src into c, which it overwrites whole, and returns what follows. c.Envelope aliases src. It allocates nothing.
+// The error is codec.ErrTruncated or codec.ErrMalformed: an unknown Op or flag, a number out of its limits.
+func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
+	*c = Command{}
+	r := codec.NewReader(src)
+	c.Op = Op(r.Uint8())
+	switch c.Op {
+	case OpEnqueue:
+		decodeEnqueue(&r, c)
+	case OpSubscribe:
+		decodeSubscribe(&r, c)
+	case OpCancel:
+		c.Session = readSession(&r)
+		c.Consumer = readConsumer(&r)
+		if c.Consumer == 0 {
+			r.Fail(codec.ErrMalformed)
+		}
+	case OpDrained, OpSessionClose:
+		c.Session = readSession(&r)
+		c.To = r.Uvarint()
+	case OpGet:
+		c.Flags = readFlags(&r, getFlags)
+		c.Session = readSession(&r)
+	case OpSettle:
+		decodeSettle(&r, c)
+	case OpPurge, OpQuery, OpTick:
+	case OpConfigure:
+		readConfig(&r, &c.Config)
+	case OpSeal:
+		c.Condition = Condition(r.Uint8())
+		if c.Condition&^conditionsAll != 0 {
+			r.Fail(codec.ErrMalformed)
+		}
+	case OpUnseal:
+		c.To = r.Uvarint()
+	case OpNodeGone:
+		c.Node = NodeID(r.Uvarint())
+		c.Boot.Counter = r.Uvarint()
+		c.Boot.Nonce = r.Uint64()
+	default:
+		r.Fail(codec.ErrMalformed)
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return r.Rest(), nil
+}
+
+func decodeEnqueue(r *codec.Reader, c *Command) {
+	c.Flags = readFlags(r, enqueueFlags)
+	if c.Flags&FlagHasPriority != 0 {
+		c.Priority = r.Uint8()
+	}
+	c.Session = SessionID(r.Uvarint())
+	c.BodyBytes = readUint32(r)
+	c.Envelope = r.Bytes()
+}
+
+func decodeSubscribe(r *codec.Reader, c *Command) {
+	c.Flags = readFlags(r, subscribeFlags)
+	c.Session = readSession(r)
+	c.Consumer = readConsumer(r)
+	c.Prefetch = readUint32(r)
+	c.WindowBytes = readUint32(r)
+	c.WindowCount = readUint32(r)
+	c.ConsumerPriority = int32(r.Uint32())
+	if c.Consumer == 0 {
+		r.Fail(codec.ErrMalformed)
+	}
+}
+
+func decodeSettle(r *codec.Reader, c *Command) {
+	c.Outcome = Outcome(r.Uint8())
+	c.Session = readSession(r)
+	c.Consumer = readConsumer(r)
+	c.From = r.Uvarint()
+	span := r.Uvarint()
+	c.To = c.From + span
+	if c.Outcome < OutcomeAck || c.Outcome > OutcomeReturnFresh || c.From == 0 || span >= limits.SettleRangeMax || c.To < c.From {
+		r.Fail(codec.ErrMalformed)
+	}
+}
+
+func readFlags(r *codec.Reader, allowed Flags) Flags {
+	f := Flags(r.Uint8())
+	if f&^allowed != 0 {
+		r.Fail(codec.ErrMalformed)
+	}
+	return f
+}
+
+func readSession(r *codec.Reader) SessionID {
+	id := SessionID(r.Uvarint())
+	if id == 0 {
+		r.Fail(codec.ErrMalformed)
+	}
+	return id
+}
+
+func readConsumer(r *codec.Reader) ConsumerID { return ConsumerID(readUint32(r)) }
+
+func readUint32(r *codec.Reader) uint32 {
+	v := r.Uvarint()
+	if v > 1<<32-1 {
+		r.Fail(codec.ErrMalformed)
+		return 0
+	}
+	return uint32(v)
+}
+
+func appendConfig(dst []byte, c *Config) []byte {
+	dst = codec.AppendUvarint(dst, c.Version)
+	dst = append(dst, c.PriorityMax, c.PriorityDefault)
+	return codec.AppendBool(dst, c.AutoDelete)
+}
+
+func readConfig(r *codec.Reader, c *Config) {
+	c.Version = r.Uvarint()
+	c.PriorityMax = r.Uint8()
+	c.PriorityDefault = r.Uint8()
+	c.AutoDelete = r.Bool()
+}

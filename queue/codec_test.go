@@ -1,0 +1,198 @@
+package queue
+
+import (
+	"encoding/hex"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/internal/invariant"
+	"github.com/warrenmq/warren/internal/machine"
+)
+
+// encodings are all commands in their encoded form. The form stands in logs: a line may be added, never changed.
+var encodings = []struct {
+	c   Command
+	hex string
+}{
+	{Command{Op: OpEnqueue, Session: 300, Flags: FlagPersistent, BodyBytes: 3, Envelope: []byte("abcd")}, "01" + "01" + "ac02" + "03" + "04" + "61626364"},
+	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagRedelivered, Priority: 7, Envelope: []byte{}}, "01" + "06" + "07" + "00" + "00" + "00"},
+	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Prefetch: 3, WindowBytes: 4, WindowCount: 5, ConsumerPriority: -1, Flags: FlagNoAck | FlagExclusive},
+		"02" + "18" + "01" + "02" + "03" + "04" + "05" + "ffffffff"},
+	{Command{Op: OpCancel, Session: 1, Consumer: 2}, "03" + "01" + "02"},
+	{Command{Op: OpDrained, Session: 1, To: 128}, "04" + "01" + "8001"},
+	{Command{Op: OpGet, Session: 1, Flags: FlagNoAck}, "05" + "08" + "01"},
+	{Command{Op: OpSettle, Session: 1, Consumer: 2, From: 3, To: 10, Outcome: OutcomeReturn}, "06" + "02" + "01" + "02" + "03" + "07"},
+	{Command{Op: OpPurge}, "07"},
+	{Command{Op: OpQuery}, "08"},
+	{Command{Op: OpSessionClose, Session: 1, To: 2}, "09" + "01" + "02"},
+	{Command{Op: OpTick}, "20"},
+	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
+	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
+	{Command{Op: OpUnseal, To: 1}, "23" + "01"},
+	{Command{Op: OpNodeGone, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}}, "24" + "01" + "02" + "0000000000000003"},
+}
+
+func TestCommandEncoding(t *testing.T) {
+	for _, e := range encodings {
+		encoded := AppendCommand(nil, &e.c)
+		if got := hex.EncodeToString(encoded); got != e.hex {
+			t.Errorf("op %d: %s, want %s", e.c.Op, got, e.hex)
+		}
+		var c Command
+		rest, err := DecodeCommand(append(encoded, 0xAA), &c)
+		if err != nil || len(rest) != 1 || !reflect.DeepEqual(c, e.c) {
+			t.Errorf("op %d: decoded %+v (%v, rest %x), want %+v", e.c.Op, c, err, rest, e.c)
+		}
+		for n := range encoded {
+			if _, err := DecodeCommand(encoded[:n], &c); !errors.Is(err, codec.ErrTruncated) {
+				t.Errorf("op %d cut to %d bytes: %v", e.c.Op, n, err)
+			}
+		}
+		if !e.c.Op.IsKnown() || e.c.Op.IsBatched() != (e.c.Op < OpTick) {
+			t.Errorf("op %d: known %t, batched %t", e.c.Op, e.c.Op.IsKnown(), e.c.Op.IsBatched())
+		}
+	}
+}
+
+func TestMalformedCommands(t *testing.T) {
+	for _, s := range []string{
+		"00", "0a", "1f", "25", "ff", // unknown ops
+		"01" + "80" + "01" + "00" + "00",                  // unknown flag
+		"01" + "08" + "01" + "00" + "00",                  // flag of another op
+		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes
+		"02" + "00" + "00" + "01" + "000000" + "00000000", // session 0
+		"02" + "00" + "01" + "00" + "000000" + "00000000", // consumer 0
+		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00",
+		"06" + "00" + "01" + "00" + "01" + "00",                   // outcome 0
+		"06" + "06" + "01" + "00" + "01" + "00",                   // unknown outcome
+		"06" + "01" + "01" + "00" + "00" + "00",                   // from 0
+		"06" + "01" + "01" + "00" + "01" + "8020",                 // 4097 numbers
+		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01", // beyond the last number
+		"21" + "01" + "00" + "00" + "02",                          // half a bool
+		"22" + "08",                                               // unknown condition
+	} {
+		src, err := hex.DecodeString(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c Command
+		if _, err := DecodeCommand(src, &c); !errors.Is(err, codec.ErrMalformed) {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
+func TestBatchEncoding(t *testing.T) {
+	b := Batch{Pipeline: PipelineID{Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Gen: 4}, K: 5, NowMillis: 6, Count: 2, Commands: []byte{byte(OpPurge), byte(OpQuery)}}
+	src := AppendBatch(nil, &b)
+	want := "01" + "0000000000000006" + "0000000000000001" + "0000000000000002" + "0000000000000003" + "0000000000000004" + "0000000000000005" + "00000002" + "0708"
+	if got := hex.EncodeToString(src); got != want {
+		t.Fatalf("encoded\n%s\nwant\n%s", got, want)
+	}
+	room := append(make([]byte, BatchHeaderBytes), b.Commands...)
+	if PutBatchHeader(room, b.Pipeline, b.K, b.NowMillis, b.Count); string(room) != string(src) {
+		t.Fatalf("header put in place: %x", room)
+	}
+	if err := StampEntry(src, 77); err != nil {
+		t.Fatal(err)
+	}
+	var e Entry
+	if err := DecodeEntry(src, &e); err != nil {
+		t.Fatal(err)
+	}
+	b.NowMillis = 77
+	if e.Kind != EntryBatch || e.NowMillis != 77 || !reflect.DeepEqual(e.Batch, b) {
+		t.Fatalf("decoded %+v, want %+v", e, b)
+	}
+	if err := ValidateBatch(src); err != nil {
+		t.Fatal(err)
+	}
+	for n := range src {
+		if ValidateBatch(src[:n]) == nil {
+			t.Errorf("a batch cut to %d bytes is valid", n)
+		}
+	}
+}
+
+func TestCommandEntry(t *testing.T) {
+	src := AppendCommandEntry(nil, 6, &Command{Op: OpUnseal, To: 9})
+	if got := hex.EncodeToString(src); got != "02"+"0000000000000006"+"23"+"09" {
+		t.Fatalf("encoded %s", got)
+	}
+	if err := StampEntry(src, 7); err != nil {
+		t.Fatal(err)
+	}
+	var e Entry
+	if err := DecodeEntry(src, &e); err != nil || e.Kind != EntryCommand || e.NowMillis != 7 || !reflect.DeepEqual(e.Command, Command{Op: OpUnseal, To: 9}) {
+		t.Fatalf("decoded %+v: %v", e, err)
+	}
+	for _, bad := range [][]byte{nil, {0}, {3}, {2}, src[:stampEnd], append(append([]byte(nil), src...), 0), AppendCommandEntry(nil, 0, &Command{Op: OpPurge})} {
+		if DecodeEntry(bad, &e) == nil {
+			t.Errorf("%x decodes", bad)
+		}
+	}
+	if StampEntry([]byte{1, 2}, 0) == nil {
+		t.Error("stamped what has no room")
+	}
+}
+
+// TestValidateBatchRefuses is what a proposer must never append to a log.
+func TestValidateBatchRefuses(t *testing.T) {
+	id := PipelineID{Node: 1, Boot: Boot{Counter: 1}, Gen: 1}
+	many := strings.Repeat(string([]byte{byte(OpQuery)}), limits.BatchCommandsMax+1)
+	large := AppendCommand(nil, &Command{Op: OpEnqueue, Session: 1, BodyBytes: limits.BatchBytesMax, Envelope: make([]byte, limits.BatchBytesMax)})
+	for name, c := range map[string]struct {
+		k        uint64
+		count    int
+		commands string
+		ok       bool
+	}{
+		"one":                 {1, 1, "\x08", true},
+		"k 0":                 {0, 1, "\x08", false},
+		"empty":               {1, 0, "", false},
+		"count too low":       {1, 1, "\x08\x08", false},
+		"count too high":      {1, 3, "\x08\x08", false},
+		"not for batches":     {1, 1, "\x20", false},
+		"unknown op":          {1, 1, "\x63", false},
+		"as many as may be":   {1, limits.BatchCommandsMax, many[1:], true},
+		"too many":            {1, limits.BatchCommandsMax + 1, many, false},
+		"one large":           {1, 1, string(large), true},
+		"more behind a large": {1, 2, string(large) + "\x08", false},
+		"large last":          {1, 2, "\x08" + string(large), true},
+	} {
+		src := AppendBatch(nil, &Batch{Pipeline: id, K: c.k, Count: c.count, Commands: []byte(c.commands)})
+		if err := ValidateBatch(src); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestImpossibleEntriesStopTheMachine: what a proposer let through against the rules is a bug and not a reply.
+func TestImpossibleEntriesStopTheMachine(t *testing.T) {
+	id := PipelineID{Node: 1, Boot: Boot{Counter: 1}, Gen: 1}
+	for name, apply := range map[string]func(*Machine){
+		"undecodable": func(m *Machine) {
+			m.ApplyBatch(machine.Stamp{}, &Batch{Pipeline: id, K: 1, Count: 1, Commands: []byte{99}}, nil)
+		},
+		"trailing bytes": func(m *Machine) {
+			m.ApplyBatch(machine.Stamp{}, &Batch{Pipeline: id, K: 1, Count: 1, Commands: []byte{7, 7}}, nil)
+		},
+		"tick in batch": func(m *Machine) {
+			m.ApplyBatch(machine.Stamp{}, &Batch{Pipeline: id, K: 1, Count: 1, Commands: []byte{32}}, nil)
+		},
+		"purge alone": func(m *Machine) { m.Apply(machine.Stamp{}, &Command{Op: OpPurge}, nil) },
+	} {
+		func() {
+			defer func() {
+				if v, ok := recover().(*invariant.Violation); !ok || v.Reason == "" {
+					t.Errorf("%s: no violation", name)
+				}
+			}()
+			apply(New(Config{}))
+		}()
+	}
+}

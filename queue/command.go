@@ -1,0 +1,152 @@
+package queue
+
+// Seq is the position of a message in its queue, given by the machine: dense from 1, never reused. It is also the key of the body in the message store.
+type Seq uint64
+
+// NodeID names a node of the cluster. A wiped node gets a new one, so an id is never reused.
+type NodeID uint64
+
+// Boot is one incarnation of a node. Counter rises strictly with every start (or with every death that the node survived); Nonce tells apart two
+// incarnations that claim the same counter. See PROTOCOL 1.
+type Boot struct {
+	Counter uint64
+	Nonce   uint64
+}
+
+// PipelineID names the ordered stream of batches from one node incarnation to one queue. Gen starts at 1 and rises when a node starts over
+// with this one queue after an Evict.
+type PipelineID struct {
+	Node NodeID
+	Boot Boot
+	Gen  uint64
+}
+
+// SessionID is a channel of a node incarnation: a counter of the boot, never reused, never 0. Inside a batch the pipeline gives node and boot.
+type SessionID uint64
+
+// ConsumerID names a consumer within its session: a counter of the session, from 1. 0 stands for "no consumer" (an answer to a Get).
+type ConsumerID uint32
+
+// Op tells the kind of a Command. The numbers stand in logs: only add at the end.
+type Op uint8
+
+// Commands that travel in pipeline batches.
+const (
+	// OpEnqueue adds one message. Fields: Session, Flags, Priority, BodyBytes, Envelope.
+	OpEnqueue Op = 1
+	// OpSubscribe adds a consumer. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive).
+	OpSubscribe Op = 2
+	// OpCancel removes a consumer; its unsettled deliveries stay outstanding. Fields: Session, Consumer. Reply.A = the session's last d.
+	OpCancel Op = 3
+	// OpDrained reports how far a session has written its deliveries to the socket: every d <= To. It opens windows again and settles no-ack deliveries. Fields: Session, To.
+	OpDrained Op = 4
+	// OpGet takes one message at once. Fields: Session, Flags (NoAck). Reply: CodeEmpty, or A = its d, B = ready messages left. The delivery has Consumer 0.
+	OpGet Op = 5
+	// OpSettle ends deliveries From..To (both included, at most limits.SettleRangeMax numbers) of the session that are still outstanding, by Outcome. With Consumer
+	// not 0 only those of that consumer. Numbers that are not outstanding change nothing. Reply.A = how many were settled.
+	OpSettle Op = 6
+	// OpPurge drops all ready messages. Reply.A = how many.
+	OpPurge Op = 7
+	// OpQuery asks for counts. Reply.A = ready messages, B = consumers, C = outstanding deliveries.
+	OpQuery Op = 8
+	// OpSessionClose ends a session: To is the last d that was written to the socket. No-ack deliveries <= To count as done, manual ones <= To return counted, all above To
+	// return uncounted. Consumers go. Reply.A = the session's last d.
+	OpSessionClose Op = 9
+)
+
+// Commands outside pipelines, proposed by the leader. They are idempotent: each carries what the machine compares.
+const (
+	// OpTick drives on what is due: parts of bounded work that is left, and later every timer. Fields: none.
+	OpTick Op = 32
+	// OpConfigure replaces the Config if its Version is higher than the machine's. Fields: Config.
+	OpConfigure Op = 33
+	// OpSeal asks whether the queue may be deleted under Condition. If so the queue is sealed: batches change nothing until Unseal. Fields: Condition. Reply: CodeOK with A = token,
+	// B = ready messages; CodeInUse; CodeNotEmpty. A sealed queue answers its present token.
+	OpSeal Op = 34
+	// OpUnseal takes back the seal with token To; another token changes nothing. Fields: To.
+	OpUnseal Op = 35
+	// OpNodeGone ends all sessions and pipelines of Node with a boot counter <= Boot.Counter that are not Boot itself being alive: the catalogue declared them dead. Fields: Node, Boot.
+	// After it every command of a boot counter <= Boot.Counter of that node is answered Fenced.
+	OpNodeGone Op = 36
+)
+
+// Flags of commands; a bit set.
+type Flags uint8
+
+const (
+	// FlagPersistent marks a message of delivery mode 2.
+	FlagPersistent Flags = 1 << 0
+	// FlagHasPriority says that Priority was set by the publisher (a message without one gets the queue's default).
+	FlagHasPriority Flags = 1 << 1
+	// FlagRedelivered marks an Enqueue whose first try may have been delivered already (PROTOCOL 5).
+	FlagRedelivered Flags = 1 << 2
+	// FlagNoAck marks a consumer or Get whose deliveries need no acknowledgement.
+	FlagNoAck Flags = 1 << 3
+	// FlagExclusive asks for being the only consumer of the queue.
+	FlagExclusive Flags = 1 << 4
+)
+
+// Outcome is what a Settle does with a delivery. The numbers stand in logs: only add at the end.
+type Outcome uint8
+
+const (
+	// OutcomeAck: the message was processed and leaves the queue.
+	OutcomeAck Outcome = 1
+	// OutcomeReturn: back to the message's original position, not counted as a failure (basic.nack requeue, decision 1 of the cases: raises acquired only).
+	OutcomeReturn Outcome = 2
+	// OutcomeReturnCounted: back to the original position, delivery count + 1 (basic.reject requeue).
+	OutcomeReturnCounted Outcome = 3
+	// OutcomeDiscard: rejected without requeue; it leaves the queue (later through a dead-letter exchange).
+	OutcomeDiscard Outcome = 4
+	// OutcomeReturnFresh: was never shown to a client (returned uncounted, acquired count taken back).
+	OutcomeReturnFresh Outcome = 5
+)
+
+// Condition of a Seal. A bit set.
+type Condition uint8
+
+const (
+	// IfUnused: no consumers.
+	IfUnused Condition = 1 << 0
+	// IfEmpty: no ready messages and none outstanding.
+	IfEmpty Condition = 1 << 1
+	// IfAutoDelete: the queue is auto-delete, has had a consumer and has none now.
+	IfAutoDelete Condition = 1 << 2
+)
+
+// Command is one command to a queue, a closed sum over Op. Which fields count is told at the Op. The zero value of the others is encoded in no byte.
+type Command struct {
+	Op               Op
+	Flags            Flags
+	Priority         uint8
+	Outcome          Outcome
+	Condition        Condition
+	Session          SessionID
+	Consumer         ConsumerID
+	ConsumerPriority int32
+	// Prefetch limits the consumer's unsettled deliveries; 0 = no limit.
+	Prefetch uint32
+	// WindowBytes and WindowCount limit the consumer's undrained deliveries: bodies' bytes and number. One message may exceed an empty byte window.
+	WindowBytes uint32
+	WindowCount uint32
+	// BodyBytes is the length of the message body alone; counts and limits are in it.
+	BodyBytes uint32
+	From, To  uint64
+	Node      NodeID
+	Boot      Boot
+	Config    Config
+	// Envelope is the opaque message (exchange, key, header, body), which the machine never looks at. It aliases the encoded batch.
+	Envelope []byte
+}
+
+// Batch is what one node sends to one queue in one Raft proposal. K counts the batches of the pipeline: 1, 2, 3...
+type Batch struct {
+	Pipeline PipelineID
+	K        uint64
+	// NowMillis is stamped by the proposer.
+	NowMillis int64
+	// Count is the number of commands.
+	Count int
+	// Commands are the encoded commands (AppendCommand), one after the other.
+	Commands []byte
+}

@@ -1,0 +1,228 @@
+package queue
+
+import "sort"
+
+// consumer is a subscription of a session. What it has outstanding is counted here; the deliveries themselves are the session's.
+type consumer struct {
+	session *session
+	// prev and next link the consumers of one priority that wait for messages; waiting tells whether it is linked.
+	prev, next *consumer
+
+	id          ConsumerID
+	priority    int32
+	prefetch    uint32
+	windowBytes uint32
+	windowCount uint32
+
+	// unsettled counts its outstanding deliveries that need an acknowledgement, undrained its outstanding deliveries with d above the session's drained.
+	unsettled      uint32
+	undrained      uint32
+	undrainedBytes uint64
+
+	noAck     bool
+	exclusive bool
+	waiting   bool
+
+	// place is scratch for snapshots.
+	place int
+}
+
+// hasCredit tells whether the consumer may get some message now. Whether it may get the one at the head depends on its size: see fits.
+func (c *consumer) hasCredit() bool {
+	limit := c.prefetch
+	if mutant == mutantPrefetchOffByOne && limit > 0 {
+		limit++
+	}
+	return (limit == 0 || c.unsettled < limit) && c.undrained < c.windowCount && (c.undrained == 0 || c.undrainedBytes < uint64(c.windowBytes))
+}
+
+// keepsLimits tells whether what the consumer has outstanding may be.
+func (c *consumer) keepsLimits() bool {
+	return (c.prefetch == 0 || c.unsettled <= c.prefetch) && c.undrained <= c.windowCount && (c.undrained <= 1 || c.undrainedBytes <= uint64(c.windowBytes))
+}
+
+// fits tells whether a message of that size fits into the byte window of a consumer that has credit. An empty window takes any one message.
+func (c *consumer) fits(bytes uint32) bool {
+	return c.undrained == 0 || c.undrainedBytes+uint64(bytes) <= uint64(c.windowBytes)
+}
+
+// line is the consumers of one priority: how many there are, and those with credit in the order in which they get the next messages.
+type line struct {
+	priority    int32
+	size        int
+	first, last *consumer
+}
+
+func (l *line) push(c *consumer) {
+	c.prev, c.next = l.last, nil
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+	c.waiting = true
+}
+
+func (l *line) unlink(c *consumer) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next, c.waiting = nil, nil, false
+}
+
+// roster is all consumers of a queue by priority, the highest first. It decides who is next: the highest priority with credit, in turn among equals.
+type roster struct {
+	lines     []line
+	size      int
+	waiting   int
+	exclusive bool
+}
+
+// line returns the place of a priority's line, or where it belongs.
+func (r *roster) line(priority int32) (int, bool) {
+	if len(r.lines) == 1 && r.lines[0].priority == priority {
+		return 0, true
+	}
+	i := sort.Search(len(r.lines), func(i int) bool { return r.lines[i].priority <= priority })
+	return i, i < len(r.lines) && r.lines[i].priority == priority
+}
+
+func (r *roster) join(c *consumer) {
+	i, ok := r.line(c.priority)
+	if !ok {
+		r.lines = append(r.lines, line{})
+		copy(r.lines[i+1:], r.lines[i:])
+		r.lines[i] = line{priority: c.priority}
+	}
+	r.lines[i].size++
+	r.size++
+	r.exclusive = r.exclusive || c.exclusive
+}
+
+func (r *roster) leave(c *consumer) {
+	i, _ := r.line(c.priority)
+	if c.waiting {
+		r.lines[i].unlink(c)
+		r.waiting--
+	}
+	r.lines[i].size--
+	r.size--
+	if c.exclusive {
+		r.exclusive = false
+	}
+	if r.lines[i].size == 0 {
+		r.lines = append(r.lines[:i], r.lines[i+1:]...)
+	}
+}
+
+// update puts a consumer that got credit at the end of its line and takes one that lost it out.
+func (r *roster) update(c *consumer) {
+	if c.hasCredit() == c.waiting {
+		return
+	}
+	i, _ := r.line(c.priority)
+	if c.waiting {
+		r.lines[i].unlink(c)
+		r.waiting--
+	} else {
+		r.lines[i].push(c)
+		r.waiting++
+	}
+}
+
+// served moves a consumer that just got a message to the end of its line, or out of it.
+func (r *roster) served(c *consumer) {
+	i, _ := r.line(c.priority)
+	if mutant == mutantRoundRobinStuck && c.hasCredit() {
+		return
+	}
+	r.lines[i].unlink(c)
+	if c.hasCredit() {
+		r.lines[i].push(c)
+	} else {
+		r.waiting--
+	}
+}
+
+// pick returns the consumer that gets a message of that size next, nil if there is none.
+func (r *roster) pick(bytes uint32) *consumer {
+	if r.waiting == 0 {
+		return nil
+	}
+	for i := range r.lines {
+		for c := r.lines[i].first; c != nil; c = c.next {
+			if c.fits(bytes) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// subscribe carries out OpSubscribe.
+func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
+	s := p.session(cmd.Session)
+	if s != nil && cmd.Consumer <= s.lastConsumer {
+		return Reply{Code: CodeStale}
+	}
+	exclusive := cmd.Flags&FlagExclusive != 0
+	if m.roster.exclusive || exclusive && m.roster.size > 0 {
+		return Reply{Code: CodeExclusive}
+	}
+	if m.roster.size >= m.bounds.consumers || s == nil && m.sessions >= m.bounds.sessions {
+		return Reply{Code: CodeLimit}
+	}
+	if s == nil {
+		s = m.openSession(p, cmd.Session)
+	}
+	c := &consumer{
+		session: s, id: cmd.Consumer, priority: cmd.ConsumerPriority, prefetch: cmd.Prefetch,
+		windowBytes: cmd.WindowBytes, windowCount: min(cmd.WindowCount, WindowCountMax),
+		noAck: cmd.Flags&FlagNoAck != 0, exclusive: exclusive,
+	}
+	if c.windowBytes == 0 {
+		c.windowBytes = WindowBytesDefault
+	}
+	if c.windowCount == 0 {
+		c.windowCount = WindowCountDefault
+	}
+	s.lastConsumer = c.id
+	s.consumers = append(s.consumers, c) // ids rise, so the order holds
+	m.roster.join(c)
+	m.roster.update(c)
+	m.hadConsumer, m.unusedDue = true, false
+	return Reply{}
+}
+
+// cancel carries out OpCancel. What the consumer has outstanding stays with the session.
+func (m *Machine) cancel(p *pipeline, cmd *Command) Reply {
+	s := p.session(cmd.Session)
+	if s == nil {
+		return Reply{}
+	}
+	for i, c := range s.consumers {
+		if c.id == cmd.Consumer {
+			s.consumers = append(s.consumers[:i], s.consumers[i+1:]...)
+			s.recent = nil
+			m.dismiss(c)
+			break
+		}
+	}
+	return Reply{A: s.lastD}
+}
+
+// dismiss removes a consumer from the roster.
+func (m *Machine) dismiss(c *consumer) {
+	m.roster.leave(c)
+	if m.roster.size == 0 && m.cfg.AutoDelete {
+		m.unusedDue = true
+	}
+}

@@ -1,0 +1,26 @@
+// Package queue is one queue as a pure, deterministic state machine: commands go in, replies and effects come out. It decides which message is ready, who gets it, what comes
+// back and what is gone; it never sees a body, a clock, a connection or a disk.
+//
+// The hop before is a runner (package quorum): it takes proposals off a replicated log, decodes them (DecodeEntry) and calls ApplyBatch or Apply. The hop behind is the same runner: it
+// keeps the envelopes of KindStore, drops those of KindRelease, and shows KindDeliver to the session that it names. The same entries in the same order give the same state, replies and
+// effects on every replica, so nothing here depends on time, chance, map order or floats.
+//
+// # Invariants
+//
+// Check holds them; tests run it after every step.
+//
+//   - A message that was stored and not released is in exactly one place: ready, outstanding in one session, or returning.
+//   - Each level of priority hands out its messages in order of seq, returned ones included; the highest level goes first.
+//   - A session's delivery numbers rise by one and are never reused; an outstanding delivery has been acquired at least once.
+//   - No consumer has more unsettled deliveries than its prefetch, nor more undrained ones than its windows (but for one message in an empty byte window).
+//   - While a message is ready, every consumer that it fits to has no credit, unless the entry's budget ran out (then NextDeadline is in the past) or the queue is sealed.
+//   - One pipeline per node incarnation and gen; one incarnation per node; none that was declared dead.
+//   - One log entry does bounded work; the rest waits for OpTick.
+//
+// # Files
+//
+// command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
+// repeats and fences; session.go, consumer.go, assign.go and settle.go are the life of a delivery; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
+// structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; snapshot.go, restore.go and check.go the state as a whole. mutant.go lists the planted
+// bugs that the tests must find.
+package queue

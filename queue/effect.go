@@ -1,0 +1,53 @@
+package queue
+
+import "fmt"
+
+// Kind tells the kind of an Effect.
+type Kind uint8
+
+const (
+	// KindStore: the command at Index of the batch became message Seq; the shell keeps its Envelope.
+	KindStore Kind = 1
+	// KindRelease: messages Seq..To (both included) left the queue; the shell may forget their bodies.
+	KindRelease Kind = 2
+	// KindDeliver: message Seq is assigned to Consumer of Session at (Node, Boot) under number D.
+	KindDeliver Kind = 3
+	// KindCancel: the queue removed Consumer of Session at (Node, Boot) by its own decision.
+	KindCancel Kind = 4
+	// KindUnused: an auto-delete queue lost its last consumer: the leader should Seal it.
+	KindUnused Kind = 5
+)
+
+// Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
+type Effect struct {
+	Kind          Kind
+	Redelivered   bool
+	Consumer      ConsumerID
+	Index         uint32
+	DeliveryCount uint32
+	AcquiredCount uint32
+	Node          NodeID
+	BootCounter   uint64
+	Session       SessionID
+	D             uint64
+	Seq           Seq
+	To            Seq
+}
+
+// String renders an effect for test scripts and logs.
+func (e Effect) String() string {
+	switch e.Kind {
+	case KindStore:
+		return fmt.Sprintf("store #%d cmd=%d", e.Seq, e.Index)
+	case KindRelease:
+		return fmt.Sprintf("release #%d..%d", e.Seq, e.To)
+	case KindDeliver:
+		return fmt.Sprintf("deliver #%d to n%d.%d/s%d/c%d d=%d redelivered=%t count=%d acquired=%d", e.Seq, e.Node, e.BootCounter, e.Session, e.Consumer, e.D,
+			e.Redelivered, e.DeliveryCount, e.AcquiredCount)
+	case KindCancel:
+		return fmt.Sprintf("cancel n%d.%d/s%d/c%d", e.Node, e.BootCounter, e.Session, e.Consumer)
+	case KindUnused:
+		return "unused"
+	}
+	return fmt.Sprintf("effect(%d)", e.Kind)
+}

@@ -1,0 +1,30 @@
+package queue
+
+import "github.com/warrenmq/warren/config/limits"
+
+// Bounds of a consumer's windows. They are part of the machine's behaviour like those of config/limits, so their values never change.
+const (
+	// WindowCountMax caps Command.WindowCount, so that one OpDrained has bounded work per consumer.
+	WindowCountMax = 4096
+	// WindowCountDefault stands for a WindowCount of 0.
+	WindowCountDefault = 256
+	// WindowBytesDefault stands for a WindowBytes of 0.
+	WindowBytesDefault = 256 << 10
+)
+
+// pipelineWindow is how many outcomes are kept per pipeline.
+const pipelineWindow = limits.PipelineWindowBatches
+
+// bounds are the limits that tests make small to reach them. They are constants of the machine, never state.
+type bounds struct {
+	// How many records there may be of a kind.
+	pipelines, sessions, consumers int
+	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers.
+	returns, releases, assignments int
+}
+
+// standardBounds are the limits of every machine outside tests.
+var standardBounds = bounds{
+	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax,
+	returns: limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax,
+}

@@ -1,0 +1,235 @@
+package queue
+
+import (
+	"github.com/warrenmq/warren/internal/invariant"
+	"github.com/warrenmq/warren/internal/machine"
+)
+
+// Machine is one queue. It is not safe for concurrent use: the runner that owns it applies one entry at a time.
+type Machine struct {
+	cfg        Config
+	seenMillis int64
+	nextSeq    Seq
+
+	ready     ready
+	returning heap   // messages of ended sessions on their way back; they count as unacked
+	away      seqSet // all messages that are neither ready nor gone: outstanding or returning
+	unacked   sums   // those of away that users call unacked: all but the ones delivered without acknowledgement
+	dropped   seqSet // messages that are gone and whose release was not reported yet
+
+	pipelines []*pipeline // by id
+	deadBoots []deadBoot  // by node
+	sessions  int
+	roster    roster
+
+	seals       uint64 // the number of the present or last seal
+	sealed      bool
+	hadConsumer bool
+	unusedDue   bool // KindUnused waits for the last returning message
+	totals      totals
+
+	// What follows is no state.
+	bounds        bounds
+	budget        budget
+	effectsBefore int
+	recent        *pipeline
+	pool          pagePool
+	cmd           Command
+	exceptions    []Exception
+}
+
+// totals are what a queue has done since it was made.
+type totals struct {
+	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, discarded uint64
+}
+
+// New makes an empty queue.
+func New(cfg Config) *Machine { return newMachine(cfg, standardBounds) }
+
+func newMachine(cfg Config, b bounds) *Machine {
+	return &Machine{cfg: cfg, nextSeq: 1, bounds: b}
+}
+
+// ApplyBatch applies one pipeline batch: exactly once and in order (PROTOCOL 1). It appends the effects to out. at.NowMillis is the time that counts; b.NowMillis is where
+// the shell takes it from. The batch must have passed ValidateBatch: one that does not decode is an invariant violation. In steady state nothing is allocated.
+func (m *Machine) ApplyBatch(at machine.Stamp, b *Batch, out []Effect) (Result, []Effect) {
+	if counter, ok := m.fenced(b.Pipeline.Node, b.Pipeline.Boot); ok {
+		return Result{Verdict: VerdictFenced, DeadBoot: counter}, out
+	}
+	p := m.pipeline(b.Pipeline)
+	next := uint64(1)
+	if p != nil {
+		next = p.lastK + 1
+	}
+	switch {
+	case b.K < next && !(mutant == mutantRepeatApplied && b.K == p.lastK):
+		m.exceptions = p.exceptions(b.K, m.exceptions[:0])
+		return Result{Verdict: VerdictRepeat, Next: next, Exceptions: m.exceptions}, out
+	case b.K > next:
+		return Result{Verdict: VerdictGap, Next: next}, out
+	case m.sealed:
+		return Result{Verdict: VerdictSealed, Next: next}, out
+	}
+	m.begin(out)
+	if p == nil {
+		if p, out = m.openPipeline(b.Pipeline, out); p == nil {
+			return Result{Verdict: VerdictLimit, Next: next}, out
+		}
+		out = m.after(out)
+	}
+	m.see(at)
+	out = m.applyCommands(p, b, out)
+	return Result{Verdict: VerdictApplied, Next: b.K + 1, Exceptions: m.exceptions}, out
+}
+
+// applyCommands carries out the commands of the next batch of p and keeps its outcome.
+func (m *Machine) applyCommands(p *pipeline, b *Batch, out []Effect) []Effect {
+	m.exceptions = m.exceptions[:0]
+	outcome := p.outcomes[b.K%pipelineWindow][:0]
+	rest := b.Commands
+	for i := uint32(0); i < uint32(b.Count); i++ {
+		var err error
+		if rest, err = DecodeCommand(rest, &m.cmd); err != nil {
+			invariant.Failf("command %d of batch %d: %v", i, b.K, err)
+		}
+		var reply Reply
+		reply, out = m.execute(p, &m.cmd, i, out)
+		out = m.after(out)
+		if !reply.IsPlain() {
+			m.exceptions = append(m.exceptions, Exception{Index: i, Reply: reply})
+			outcome = appendException(outcome, i, &reply)
+		}
+	}
+	if len(rest) != 0 { // not invariant.Check, whose arguments would be allocated
+		invariant.Failf("batch %d has %d bytes behind its last command", b.K, len(rest))
+	}
+	p.outcomes[b.K%pipelineWindow] = outcome
+	p.lastK = b.K
+	m.cmd.Envelope = nil // the batch must not live on by it
+	return out
+}
+
+// execute carries out one command of a batch.
+func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect) (Reply, []Effect) {
+	switch cmd.Op {
+	case OpEnqueue:
+		return Reply{}, m.enqueue(cmd, index, out)
+	case OpSubscribe:
+		return m.subscribe(p, cmd), out
+	case OpCancel:
+		return m.cancel(p, cmd), out
+	case OpDrained:
+		return Reply{}, m.drain(p, cmd, out)
+	case OpGet:
+		return m.get(p, cmd, out)
+	case OpSettle:
+		return m.settle(p, cmd, out)
+	case OpPurge:
+		return m.purge(out)
+	case OpQuery:
+		return Reply{A: m.ready.sums.n, B: uint64(m.roster.size), C: m.unacked.n}, out
+	case OpSessionClose:
+		return m.closeSession(p, cmd, out)
+	}
+	invariant.Failf("op %d in a batch", cmd.Op)
+	return Reply{}, out
+}
+
+// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone. It appends the effects to out. Another Op is an invariant
+// violation.
+func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []Effect) {
+	m.begin(out)
+	m.see(at)
+	var reply Reply
+	switch cmd.Op {
+	case OpTick:
+		out = m.work(out)
+	case OpConfigure:
+		reply = m.configure(&cmd.Config)
+	case OpSeal:
+		reply = m.seal(cmd.Condition)
+	case OpUnseal:
+		reply = m.unseal(cmd.To)
+	case OpNodeGone:
+		reply, out = m.nodeGone(cmd.Node, cmd.Boot.Counter, out)
+	default:
+		invariant.Failf("op %d outside a batch", cmd.Op)
+	}
+	return reply, m.after(out)
+}
+
+// after does what any command may have made possible: messages go to consumers, and the last consumer of an auto-delete queue is reported.
+func (m *Machine) after(out []Effect) []Effect {
+	out = m.assign(out)
+	if m.unusedDue && len(m.returning) == 0 {
+		m.unusedDue = false
+		out = append(out, Effect{Kind: KindUnused})
+	}
+	return out
+}
+
+// see takes over the time of an entry. It never goes back.
+func (m *Machine) see(at machine.Stamp) { m.seenMillis = max(m.seenMillis, at.NowMillis) }
+
+// enqueue carries out OpEnqueue.
+func (m *Machine) enqueue(cmd *Command, index uint32, out []Effect) []Effect {
+	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered)}
+	if cmd.Flags&FlagHasPriority != 0 {
+		x.priority = cmd.Priority
+	}
+	x.priority = min(x.priority, m.cfg.PriorityMax)
+	m.nextSeq++
+	m.totals.enqueued++
+	out = append(out, Effect{Kind: KindStore, Index: index, Seq: x.seq})
+	if m.ready.sums.n == 0 && !m.sealed && m.budget.assignments > 0 {
+		// What assign would do next, without the way through ready.
+		if c := m.roster.pick(x.bytes); c != nil {
+			m.budget.assignments--
+			return m.deliver(c, &x, out)
+		}
+	}
+	m.ready.push(&x)
+	return out
+}
+
+// configure carries out OpConfigure. Messages keep the priority that they got.
+func (m *Machine) configure(cfg *Config) Reply {
+	if cfg.Version <= m.cfg.Version {
+		return Reply{Code: CodeStale}
+	}
+	m.cfg = *cfg
+	m.unusedDue = m.unusedDue && cfg.AutoDelete
+	return Reply{}
+}
+
+// NextDeadline returns the time at which the leader should propose an OpTick; ok is false if nothing is due ever. While bounded work is left it is the last time seen, so in the past.
+func (m *Machine) NextDeadline() (millis int64, ok bool) {
+	if len(m.returning) > 0 || m.dropped.n > 0 || m.canAssign() {
+		return m.seenMillis, true
+	}
+	return 0, false
+}
+
+// Counts returns the numbers that people look at.
+func (m *Machine) Counts() Counts {
+	r, u, t := &m.ready.sums, &m.unacked, &m.totals
+	return Counts{
+		Ready: r.n, Unacked: u.n, ReadyBytes: r.bytes, UnackedBytes: u.bytes,
+		Persistent: r.persistent + u.persistent, PersistentBytes: r.persistentBytes + u.persistentBytes,
+		Consumers: uint64(m.roster.size),
+		Enqueued:  t.enqueued, Delivered: t.delivered, DeliveredNoAck: t.deliveredNoAck, Got: t.got, GotNoAck: t.gotNoAck, GetEmpty: t.getEmpty,
+		Acked: t.acked, Redelivered: t.redelivered, Discarded: t.discarded,
+		NextSeq: m.nextSeq,
+	}
+}
+
+// Config returns the present configuration.
+func (m *Machine) Config() Config { return m.cfg }
+
+// Has tells whether the queue still holds a message: ready, outstanding or returning.
+func (m *Machine) Has(seq Seq) bool { return m.ready.seqs.has(seq) || m.away.has(seq) }
+
+// Live yields every message that the queue still holds (see Has) in ascending order until yield returns false. The machine must not change meanwhile.
+func (m *Machine) Live(yield func(Seq) bool) {
+	union(&m.ready.seqs, &m.away, yield)
+}

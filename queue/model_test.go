@@ -1,0 +1,358 @@
+package queue
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var seedsFlag = flag.Int("queue.seeds", 0, "number of random histories of TestModel (0: the environment's QUEUE_SEEDS, else as many as fit into some 15 s)")
+
+const (
+	modelSeedsDefault = 1200
+	modelSteps        = 120
+)
+
+func modelSeeds() int {
+	if *seedsFlag > 0 {
+		return *seedsFlag
+	}
+	if n, err := strconv.Atoi(os.Getenv("QUEUE_SEEDS")); err == nil && n > 0 {
+		return n
+	}
+	if testing.Short() {
+		return modelSeedsDefault / 10
+	}
+	return modelSeedsDefault
+}
+
+// TestModel holds the machine against the oracle over random histories. A history that fails is shrunk and printed as a script.
+func TestModel(t *testing.T) {
+	for seed := range modelSeeds() {
+		h := generate(uint64(seed))
+		if err := h.run(); err != nil {
+			small, err := h.shrink()
+			t.Fatalf("seed %d: %v\n%s", seed, err, small)
+		}
+	}
+}
+
+// history is a random test: limits and steps.
+type history struct {
+	b     bounds
+	steps []step
+}
+
+// String renders a history as a script to put into testdata.
+func (h *history) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d returns=%d releases=%d assignments=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.returns, h.b.releases, h.b.assignments)
+	for i := range h.steps {
+		s.WriteString(h.steps[i].String() + "\n")
+	}
+	return s.String() + "state\n----\n"
+}
+
+// run plays the history on a machine, on one that goes through snapshots, and on the oracle.
+func (h *history) run() error {
+	r, o := &runner{m: newMachine(Config{}, h.b)}, newOracle(h.b)
+	through := newMachine(Config{}, h.b)
+	for i := range h.steps {
+		s := &h.steps[i]
+		if s.restart {
+			var err error
+			if through, err = restore(through.AppendSnapshot(nil), h.b); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+			continue
+		}
+		if s.isBatch() && int64(r.m.LastK(s.pipeline))+1+s.offset < 1 {
+			continue // a repeat of nothing
+		}
+		var want answer
+		if s.isBatch() {
+			want = o.batch(s.pipeline, uint64(int64(o.lastK(s.pipeline))+1+s.offset), s.commands)
+		} else {
+			want = o.single(&s.commands[0])
+		}
+		got, err := r.run(s)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+		if err := h.compare(r.m, o, &got, &want); err != nil {
+			return fmt.Errorf("step %d: %s: %w", i, s, err)
+		}
+		also, err := applyEntry(through, r.index, r.entries[len(r.entries)-1])
+		if err != nil || also.String() != got.String() {
+			return fmt.Errorf("step %d: %s: after a restore (%v):\n%swithout:\n%s", i, s, err, also.String(), got.String())
+		}
+		if a, b := r.m.AppendSnapshot(nil), through.AppendSnapshot(nil); string(a) != string(b) {
+			return fmt.Errorf("step %d: %s: equal states give different snapshots:\n%x\n%x", i, s, a, b)
+		}
+	}
+	return nil
+}
+
+// compare holds one step's outcome and the state after it against the oracle's.
+func (h *history) compare(m *Machine, o *oracle, got, want *answer) error {
+	if got.String() != want.String() {
+		return fmt.Errorf("answered\n%swant\n%s", got, want)
+	}
+	if got.result.Next != want.result.Next || got.result.DeadBoot != want.result.DeadBoot {
+		return fmt.Errorf("answered %+v, want %+v", got.result, want.result)
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if a, b := m.Counts(), o.sum(); a != b {
+		return fmt.Errorf("counts %+v, want %+v", a, b)
+	}
+	_, k := o.assignable()
+	if _, due := m.NextDeadline(); due != (len(o.dropped) > 0 || len(o.in(oReturning)) > 0 || k != nil) {
+		return fmt.Errorf("work left: %t", due)
+	}
+	if unused := o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0 && len(o.in(oReturning)) == 0; unused != m.Unused() {
+		return fmt.Errorf("unused: %t", !unused)
+	}
+	if token, sealed := m.Sealed(); sealed != o.sealed || sealed && token != o.seals {
+		return fmt.Errorf("sealed: %t %d", sealed, token)
+	}
+	i := 0
+	for q := range m.Live {
+		if i == len(o.messages) || o.messages[i].seq != q {
+			return fmt.Errorf("live: message %d", q)
+		}
+		i++
+	}
+	if i != len(o.messages) {
+		return fmt.Errorf("live: %d messages, want %d", i, len(o.messages))
+	}
+	for _, p := range o.pipelines {
+		if a, b := syncString(m.Sync(p.id, 1, []SessionMark{{2, 2}, {1, 3}})), syncString(o.sync(p, 1, map[SessionID]uint64{1: 3, 2: 2})); a != b {
+			return fmt.Errorf("sync:\n%swant\n%s", a, b)
+		}
+	}
+	return nil
+}
+
+// shrink drops steps and commands as long as the history still fails, and returns what is left with its failure.
+func (h *history) shrink() (*history, error) {
+	fails := func(steps []step) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v", v)
+			}
+		}()
+		return (&history{h.b, steps}).run()
+	}
+	best := h.steps
+	for size := len(best) / 2; size > 0; size /= 2 {
+		for at := 0; at+size <= len(best); {
+			if less := append(append([]step(nil), best[:at]...), best[at+size:]...); fails(less) != nil {
+				best = less
+			} else {
+				at += size
+			}
+		}
+	}
+	for i := range best {
+		for j := 0; j < len(best[i].commands) && len(best[i].commands) > 1; {
+			less := append([]step(nil), best...)
+			less[i].commands = append(append([]Command(nil), best[i].commands[:j]...), best[i].commands[j+1:]...)
+			if fails(less) != nil {
+				best = less
+			} else {
+				j++
+			}
+		}
+	}
+	return &history{h.b, best}, fails(best)
+}
+
+// generator makes random steps that make sense often enough: it plays them on an oracle to know what is there.
+type generator struct {
+	*rand.Rand
+	o          *oracle
+	boots      map[NodeID]Boot
+	priorities bool
+	bulk       int
+}
+
+func generate(seed uint64) *history {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}}
+	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), returns: 1 + g.IntN(6), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30)}}
+	if g.IntN(4) > 0 {
+		h.b.returns, h.b.releases, h.b.assignments = 1000, 1000, 1000
+	}
+	g.o, g.priorities, g.bulk = newOracle(h.b), g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
+	for len(h.steps) < modelSteps {
+		s := g.step()
+		h.steps = append(h.steps, s)
+		switch {
+		case s.restart:
+		case s.isBatch():
+			if k := int64(g.o.lastK(s.pipeline)) + 1 + s.offset; k > 0 {
+				g.o.batch(s.pipeline, uint64(k), s.commands)
+			}
+		default:
+			g.o.single(&s.commands[0])
+		}
+	}
+	return h
+}
+
+func (g *generator) step() step {
+	switch n := g.IntN(100); {
+	case n < 4:
+		return step{restart: true}
+	case n < 16:
+		return step{commands: []Command{g.single()}}
+	}
+	node := NodeID(1 + g.IntN(3))
+	boot, ok := g.boots[node]
+	if n := g.IntN(60); !ok || n == 0 {
+		boot = Boot{Counter: boot.Counter + 1 + uint64(g.IntN(2)), Nonce: uint64(g.IntN(2))}
+		g.boots[node] = boot
+	} else if n == 1 {
+		boot.Counter -= min(boot.Counter, 1) // an old incarnation speaks
+	} else if n == 2 {
+		boot.Nonce++
+	}
+	s := step{pipeline: PipelineID{Node: node, Boot: boot, Gen: 1}}
+	if g.IntN(12) == 0 {
+		s.offset = int64(g.IntN(7)) - 5
+	}
+	for range 1 + g.IntN(4) {
+		s.commands = append(s.commands, g.commands(s.pipeline)...)
+	}
+	return s
+}
+
+func (g *generator) single() Command {
+	switch n := g.IntN(20); {
+	case n < 10:
+		return Command{Op: OpTick}
+	case n < 13:
+		c := Config{Version: g.o.cfg.Version + uint64(g.IntN(3)), AutoDelete: g.IntN(3) > 0}
+		if g.priorities {
+			c.PriorityMax, c.PriorityDefault = uint8(g.IntN(5)), uint8(g.IntN(6))
+		}
+		return Command{Op: OpConfigure, Config: c}
+	case n < 15:
+		return Command{Op: OpSeal, Condition: Condition(1 << g.IntN(4) & 7)}
+	case n < 19:
+		return Command{Op: OpUnseal, To: g.o.seals - uint64(g.IntN(10)/9)}
+	}
+	node := NodeID(1 + g.IntN(3))
+	return Command{Op: OpNodeGone, Node: node, Boot: Boot{Counter: g.boots[node].Counter - min(g.boots[node].Counter, uint64(g.IntN(2)))}}
+}
+
+// commands makes one command of a batch, or some of a kind.
+func (g *generator) commands(id PipelineID) []Command {
+	session := SessionID(1 + g.IntN(3))
+	s := &oSession{}
+	if p := g.o.pipeline(id); p != nil {
+		if known := g.o.session(p, session); known != nil {
+			s = known
+		}
+	}
+	near := func(d uint64) uint64 { return uint64(max(0, int64(d)+int64(g.IntN(5))-3)) }
+	c := Command{Session: session}
+	switch n := g.IntN(100); {
+	case n < 35:
+		c = Command{Op: OpEnqueue, BodyBytes: uint32([]int{0, 1, 5, 10, 30}[g.IntN(5)]), Flags: Flags(g.IntN(2))}
+		if g.IntN(20) == 0 {
+			c.Flags |= FlagRedelivered
+		}
+		if g.priorities && g.IntN(2) == 0 {
+			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(g.IntN(6))
+		}
+		var many []Command
+		for range 1 + g.IntN(g.bulk) {
+			many = append(many, c)
+		}
+		return many
+	case n < 50:
+		c.Op, c.Consumer, c.Prefetch = OpSubscribe, s.lastConsumer+1-ConsumerID(g.IntN(12)/11*int(min(s.lastConsumer, 1))), uint32(g.IntN(4))
+		c.WindowBytes, c.WindowCount, c.ConsumerPriority = uint32(g.IntN(3)*15), uint32(g.IntN(6)), int32(g.IntN(5)/3-g.IntN(5)/4)
+		if g.IntN(4) == 0 {
+			c.Flags = FlagNoAck
+		}
+		if g.IntN(15) == 0 {
+			c.Flags |= FlagExclusive
+		}
+	case n < 55:
+		c.Op, c.Consumer = OpCancel, 1+ConsumerID(g.IntN(int(s.lastConsumer)+1))
+	case n < 68:
+		c.Op, c.To = OpDrained, near(s.lastD)
+	case n < 74:
+		c.Op, c.Flags = OpGet, Flags(g.IntN(2))*FlagNoAck
+	case n < 92:
+		c.Op, c.Outcome = OpSettle, Outcome(1+g.IntN(5))
+		if xs := g.o.outstanding(s, 1, s.lastD); len(xs) > 0 {
+			c.From = xs[g.IntN(len(xs))].d
+		}
+		c.From = max(1, c.From-min(c.From, uint64(g.IntN(2))))
+		c.To = c.From + uint64(g.IntN(5))
+		if g.IntN(4) == 0 {
+			c.Consumer = ConsumerID(g.IntN(3))
+		}
+	case n < 93:
+		c = Command{Op: OpPurge}
+	case n < 95:
+		c = Command{Op: OpQuery}
+	default:
+		c.Op, c.To = OpSessionClose, near(s.lastD)
+	}
+	return []Command{c}
+}
+
+// TestModelReaches makes sure that random histories meet what they are for: every op, outcome, verdict, code and effect, and work that is left for a tick.
+func TestModelReaches(t *testing.T) {
+	met := map[string]bool{}
+	for seed := range uint64(150) {
+		h := generate(seed)
+		r := &runner{m: newMachine(Config{}, h.b)}
+		for i := range h.steps {
+			s := &h.steps[i]
+			if !s.restart && s.isBatch() && int64(r.m.LastK(s.pipeline))+1+s.offset < 1 {
+				continue
+			}
+			a, err := r.run(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range s.commands {
+				met[fmt.Sprintf("op %d", c.Op)] = true
+				met[fmt.Sprintf("outcome %d", c.Outcome)] = true
+			}
+			met[verdictNames[a.result.Verdict]] = true
+			met["code "+codeNames[a.reply.Code]] = true
+			for _, x := range a.result.Exceptions {
+				met["code "+codeNames[x.Reply.Code]] = true
+			}
+			for _, e := range a.effects {
+				met[fmt.Sprintf("effect %d", e.Kind)] = true
+			}
+			met[fmt.Sprintf("returning %t", len(r.m.returning) > 0)] = true
+			met[fmt.Sprintf("dropped %t", r.m.dropped.n > 0)] = true
+			met[fmt.Sprintf("assignable %t", r.m.canAssign())] = true
+			met[fmt.Sprintf("overdue %t", r.m.unusedDue)] = true
+		}
+	}
+	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 32,op 33,op 34,op 35,op 36,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,effect 1,effect 2,effect 3,effect 5,"+
+		"returning true,dropped true,assignable true,overdue true", ",") {
+		if !met[want] {
+			t.Errorf("never met: %s", want)
+		}
+	}
+	if reflect.DeepEqual(generate(1), generate(2)) {
+		t.Error("two seeds give the same history")
+	}
+}

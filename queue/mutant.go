@@ -1,0 +1,19 @@
+package queue
+
+// Planted bugs that the tests must find; not persisted. In a normal build mutant is the constant mutantNone, so the compiler drops them; the build tag queuemutants makes it a variable.
+const (
+	mutantNone = iota
+	mutantReturnsToTail
+	mutantRedeliveredLost
+	mutantAckTwice
+	mutantPrefetchOffByOne
+	mutantRepeatApplied
+	mutantSnapshotOmitsUnacked
+	mutantPurgeTakesReturning
+	mutantDrainKeepsWindow
+	mutantNodeGoneCounts
+	mutantRoundRobinStuck
+	mutantReturnForgetsWindow
+	mutantFenceForgotten
+	mutantsEnd
+)

@@ -1,0 +1,5 @@
+//go:build !queuemutants
+
+package queue
+
+const mutant = mutantNone

@@ -1,0 +1,36 @@
+//go:build queuemutants
+
+package queue
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestMutants turns on each planted bug and wants the random histories to find it. It runs in a build of its own, started by TestPlantedBugsAreFound.
+func TestMutants(t *testing.T) {
+	defer func() { mutant = mutantNone }()
+	for bug := mutantNone + 1; bug < mutantsEnd; bug++ {
+		t.Run(fmt.Sprint(bug), func(t *testing.T) {
+			mutant = bug
+			for seed := range uint64(modelSeedsDefault) {
+				if h := generate(seed); h.fails() {
+					small, err := h.shrink()
+					t.Logf("found by seed %d: %v\n%s", seed, err, small)
+					return
+				}
+			}
+			t.Errorf("bug %d was not found", bug)
+		})
+	}
+}
+
+// fails runs the history; a panic is a failure, too.
+func (h *history) fails() (failed bool) {
+	defer func() {
+		if recover() != nil {
+			failed = true
+		}
+	}()
+	return h.run() != nil
+}

@@ -1,0 +1,165 @@
+package queue
+
+// This half of the oracle is about log entries: order and fences of batches, single commands, seals, counts and the answer to an attach. The other half is about messages.
+
+func (o *oracle) begin() {
+	o.out, o.returns, o.releases, o.assign = nil, o.b.returns, o.b.releases, o.b.assignments
+}
+
+func (o *oracle) batch(id PipelineID, k uint64, commands []Command) answer {
+	if dead, ok := o.dead[id.Node]; ok && id.Boot.Counter <= dead {
+		return answer{result: Result{Verdict: VerdictFenced, DeadBoot: dead}}
+	}
+	lower := 0
+	for _, p := range o.pipelines {
+		if p.id.Node == id.Node && p.id.Boot.Counter == id.Boot.Counter && p.id.Boot.Nonce != id.Boot.Nonce {
+			return answer{result: Result{Verdict: VerdictFenced, DeadBoot: id.Boot.Counter}}
+		}
+		if p.id.Node == id.Node && p.id.Boot.Counter < id.Boot.Counter {
+			lower++
+		}
+	}
+	p, last := o.pipeline(id), o.lastK(id)
+	switch {
+	case k <= last:
+		r := Result{Verdict: VerdictRepeat, Next: last + 1}
+		if k+limitsWindow > last {
+			r.Exceptions = p.outcomes[k-1]
+		}
+		return answer{result: r}
+	case k > last+1:
+		return answer{result: Result{Verdict: VerdictGap, Next: last + 1}}
+	case o.sealed:
+		return answer{result: Result{Verdict: VerdictSealed, Next: last + 1}}
+	case p == nil && len(o.pipelines)-lower >= o.b.pipelines:
+		return answer{result: Result{Verdict: VerdictLimit, Next: 1}}
+	}
+	o.begin()
+	if p == nil {
+		if id.Boot.Counter > 0 {
+			o.nodeGone(id.Node, id.Boot.Counter-1)
+		}
+		p = &oPipeline{id: id}
+		o.pipelines = append(o.pipelines, p)
+		o.after()
+	}
+	var xs []Exception
+	for i := range commands {
+		if reply := o.command(p, &commands[i], uint32(i)); reply != (Reply{}) {
+			xs = append(xs, Exception{Index: uint32(i), Reply: reply})
+		}
+		o.after()
+	}
+	p.outcomes = append(p.outcomes, xs)
+	return answer{result: Result{Verdict: VerdictApplied, Next: k + 1, Exceptions: xs}, effects: o.out}
+}
+
+const limitsWindow = 4
+
+func (o *oracle) single(c *Command) answer {
+	o.begin()
+	var reply Reply
+	switch c.Op {
+	case OpTick:
+		o.work()
+	case OpConfigure:
+		if reply.Code = CodeStale; c.Config.Version > o.cfg.Version {
+			reply.Code, o.cfg = CodeOK, c.Config
+			o.due = o.due && o.cfg.AutoDelete
+		}
+	case OpSeal:
+		reply = o.seal(c.Condition)
+	case OpUnseal:
+		if reply.Code = CodeStale; o.sealed && c.To == o.seals {
+			reply.Code, o.sealed = CodeOK, false
+		}
+	case OpNodeGone:
+		reply = o.nodeGone(c.Node, c.Boot.Counter)
+	}
+	o.after()
+	return answer{reply: reply, effects: o.out}
+}
+
+func (o *oracle) seal(cond Condition) Reply {
+	ready := o.sum().Ready
+	switch {
+	case o.sealed:
+	case cond&IfUnused != 0 && len(o.consumers) > 0, cond&IfAutoDelete != 0 && (!o.cfg.AutoDelete || !o.hadConsumer || len(o.consumers) > 0):
+		return Reply{Code: CodeInUse}
+	case cond&IfEmpty != 0 && len(o.messages) > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
+		return Reply{Code: CodeNotEmpty}
+	default:
+		o.sealed = true
+		o.seals++
+	}
+	return Reply{A: o.seals, B: ready}
+}
+
+func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
+	if dead, ok := o.dead[node]; ok && counter <= dead {
+		return Reply{Code: CodeStale}
+	}
+	o.dead[node] = counter
+	var kept []*oPipeline
+	for _, p := range o.pipelines {
+		if p.id.Node != node || p.id.Boot.Counter > counter {
+			kept = append(kept, p)
+			continue
+		}
+		for _, s := range append([]*oSession(nil), o.sessions...) {
+			if s.pipeline == p {
+				o.end(s, 0)
+			}
+		}
+	}
+	o.pipelines = kept
+	o.work()
+	return Reply{}
+}
+
+// sum counts everything.
+func (o *oracle) sum() Counts {
+	c := o.counts
+	c.NextSeq, c.Consumers = o.next, uint64(len(o.consumers))
+	for _, x := range o.messages {
+		switch {
+		case x.place == oReady:
+			c.Ready, c.ReadyBytes = c.Ready+1, c.ReadyBytes+uint64(x.bytes)
+		case x.place == oOut && x.noAck:
+			continue
+		default:
+			c.Unacked, c.UnackedBytes = c.Unacked+1, c.UnackedBytes+uint64(x.bytes)
+		}
+		if x.persistent {
+			c.Persistent, c.PersistentBytes = c.Persistent+1, c.PersistentBytes+uint64(x.bytes)
+		}
+	}
+	return c
+}
+
+// sync answers an attach.
+func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64) SyncState {
+	st := SyncState{Known: true, LastK: o.lastK(p.id), DeadBoot: o.dead[p.id.Node]}
+	for k := answered + 1; k <= st.LastK; k++ {
+		if k+limitsWindow > st.LastK {
+			st.Outcomes = append(st.Outcomes, BatchOutcome{k, p.outcomes[k-1]})
+		}
+	}
+	for id := SessionID(0); id < 100; id++ {
+		s := o.session(p, id)
+		if s == nil {
+			continue
+		}
+		sy := SessionSync{Session: id, LastD: s.lastD}
+		for _, k := range o.consumers {
+			if k.session == s {
+				sy.Consumers = append(sy.Consumers, k.id)
+			}
+		}
+		for _, x := range o.outstanding(s, marks[id]+1, s.lastD) {
+			sy.Deliveries = append(sy.Deliveries, x.delivery())
+		}
+		st.Sessions = append(st.Sessions, sy)
+	}
+	return st
+}

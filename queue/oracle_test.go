@@ -1,0 +1,469 @@
+package queue
+
+import "sort"
+
+// The oracle is the queue as one would explain it: one list of messages, one list of consumers, and a loop over them for every question. It knows nothing of pages, heaps, chunks or
+// sums. The model test holds the machine against it.
+
+type oPlace int
+
+const (
+	oReady oPlace = iota
+	oOut
+	oReturning
+)
+
+type oMessage struct {
+	seq                          Seq
+	bytes                        uint32
+	priority                     uint8
+	persistent, marked           bool
+	acquired, failures           uint32
+	place                        oPlace
+	session                      *oSession // the rest counts while it is out
+	d                            uint64
+	consumer                     ConsumerID
+	noAck                        bool
+	deliveryCount, acquiredCount uint32
+}
+
+type oConsumer struct {
+	session               *oSession
+	id                    ConsumerID
+	priority              int32
+	prefetch              uint32
+	windowBytes, windowOf uint64
+	noAck, exclusive      bool
+}
+
+type oSession struct {
+	pipeline       *oPipeline
+	id             SessionID
+	lastD, drained uint64
+	lastConsumer   ConsumerID
+}
+
+type oPipeline struct {
+	id       PipelineID
+	outcomes [][]Exception // all, from k = 1
+}
+
+type oracle struct {
+	b                         bounds
+	cfg                       Config
+	next                      Seq
+	messages                  []*oMessage // by seq
+	dropped                   map[Seq]bool
+	pipelines                 []*oPipeline
+	dead                      map[NodeID]uint64
+	sessions                  []*oSession
+	consumers                 []*oConsumer // all, in the order in which they came
+	turn                      []*oConsumer // those with credit, in the order in which they are served
+	seals                     uint64
+	sealed                    bool
+	hadConsumer, due          bool
+	counts                    Counts // totals only
+	returns, releases, assign int
+	out                       []Effect
+}
+
+func newOracle(b bounds) *oracle {
+	return &oracle{b: b, next: 1, dropped: map[Seq]bool{}, dead: map[NodeID]uint64{}}
+}
+
+func (o *oracle) pipeline(id PipelineID) *oPipeline {
+	for _, p := range o.pipelines {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+func (o *oracle) lastK(id PipelineID) uint64 {
+	if p := o.pipeline(id); p != nil {
+		return uint64(len(p.outcomes))
+	}
+	return 0
+}
+
+func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
+	s := o.session(p, c.Session)
+	switch c.Op {
+	case OpEnqueue:
+		x := &oMessage{seq: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0}
+		if c.Flags&FlagHasPriority != 0 {
+			x.priority = c.Priority
+		}
+		x.priority = min(x.priority, o.cfg.PriorityMax)
+		o.next++
+		o.counts.Enqueued++
+		o.messages = append(o.messages, x)
+		o.emit(Effect{Kind: KindStore, Index: index, Seq: x.seq})
+	case OpSubscribe:
+		return o.subscribe(p, s, c)
+	case OpCancel:
+		if s == nil {
+			return Reply{}
+		}
+		o.removeConsumers(func(k *oConsumer) bool { return k.session == s && k.id == c.Consumer })
+		return Reply{A: s.lastD}
+	case OpDrained:
+		if s != nil {
+			o.drained(s, min(c.To, s.lastD))
+		}
+	case OpGet:
+		return o.get(p, s, c.Flags&FlagNoAck != 0, c.Session)
+	case OpSettle:
+		if s != nil {
+			return Reply{A: o.settle(s, c)}
+		}
+	case OpPurge:
+		ready := o.in(oReady)
+		for _, x := range ready {
+			o.remove(x)
+			o.dropped[x.seq] = true
+		}
+		if len(ready) > 0 {
+			o.releaseDropped()
+		}
+		return Reply{A: uint64(len(ready))}
+	case OpQuery:
+		n := o.sum()
+		return Reply{A: n.Ready, B: uint64(len(o.consumers)), C: n.Unacked}
+	case OpSessionClose:
+		if s != nil {
+			o.end(s, max(min(c.To, s.lastD), s.drained))
+			o.work()
+			return Reply{A: s.lastD}
+		}
+	}
+	return Reply{}
+}
+
+func (o *oracle) session(p *oPipeline, id SessionID) *oSession {
+	for _, s := range o.sessions {
+		if s.pipeline == p && s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func (o *oracle) open(p *oPipeline, id SessionID) *oSession {
+	s := &oSession{pipeline: p, id: id}
+	o.sessions = append(o.sessions, s)
+	return s
+}
+
+func (o *oracle) subscribe(p *oPipeline, s *oSession, c *Command) Reply {
+	if s != nil && c.Consumer <= s.lastConsumer {
+		return Reply{Code: CodeStale}
+	}
+	exclusive := c.Flags&FlagExclusive != 0
+	for _, k := range o.consumers {
+		if exclusive || k.exclusive {
+			return Reply{Code: CodeExclusive}
+		}
+	}
+	if len(o.consumers) == o.b.consumers || s == nil && len(o.sessions) == o.b.sessions {
+		return Reply{Code: CodeLimit}
+	}
+	if s == nil {
+		s = o.open(p, c.Session)
+	}
+	s.lastConsumer = c.Consumer
+	k := &oConsumer{session: s, id: c.Consumer, priority: c.ConsumerPriority, prefetch: c.Prefetch, windowBytes: uint64(c.WindowBytes), windowOf: uint64(c.WindowCount),
+		noAck: c.Flags&FlagNoAck != 0, exclusive: exclusive}
+	if k.windowBytes == 0 {
+		k.windowBytes = WindowBytesDefault
+	}
+	if k.windowOf == 0 {
+		k.windowOf = WindowCountDefault
+	}
+	o.consumers = append(o.consumers, k)
+	o.hadConsumer, o.due = true, false
+	o.takeTurns()
+	return Reply{}
+}
+
+func (o *oracle) removeConsumers(goes func(*oConsumer) bool) {
+	var kept []*oConsumer
+	for _, k := range o.consumers {
+		if !goes(k) {
+			kept = append(kept, k)
+		}
+	}
+	if len(kept) < len(o.consumers) && len(kept) == 0 && o.cfg.AutoDelete {
+		o.due = true
+	}
+	o.consumers = kept
+	o.takeTurns()
+}
+
+// load is what a consumer has outstanding.
+func (o *oracle) load(k *oConsumer) (unsettled uint32, undrained, bytes uint64) {
+	for _, x := range o.in(oOut) {
+		if x.session != k.session || x.consumer != k.id {
+			continue
+		}
+		if !x.noAck {
+			unsettled++
+		}
+		if x.d > k.session.drained {
+			undrained++
+			bytes += uint64(x.bytes)
+		}
+	}
+	return unsettled, undrained, bytes
+}
+
+func (o *oracle) credit(k *oConsumer) bool {
+	unsettled, undrained, bytes := o.load(k)
+	return (k.prefetch == 0 || unsettled < k.prefetch) && undrained < k.windowOf && (undrained == 0 || bytes < k.windowBytes)
+}
+
+// takeTurns takes consumers that lost their credit, or are gone, out of the turn and puts those that got some behind the others.
+func (o *oracle) takeTurns() {
+	has := map[*oConsumer]bool{}
+	for _, k := range o.consumers {
+		has[k] = o.credit(k)
+	}
+	var turn []*oConsumer
+	for _, k := range o.turn {
+		if has[k] {
+			turn = append(turn, k)
+			has[k] = false
+		}
+	}
+	for _, k := range o.consumers {
+		if has[k] {
+			turn = append(turn, k)
+		}
+	}
+	o.turn = turn
+}
+
+// chosen returns who gets x: the first in turn of the highest priority whose byte window takes it.
+func (o *oracle) chosen(x *oMessage) *oConsumer {
+	var best *oConsumer
+	for _, k := range o.turn {
+		_, undrained, bytes := o.load(k)
+		if (undrained == 0 || bytes+uint64(x.bytes) <= k.windowBytes) && (best == nil || k.priority > best.priority) {
+			best = k
+		}
+	}
+	return best
+}
+
+// in returns the messages of a place in order of position.
+func (o *oracle) in(place oPlace) []*oMessage {
+	var xs []*oMessage
+	for _, x := range o.messages {
+		if x.place == place {
+			xs = append(xs, x)
+		}
+	}
+	sort.SliceStable(xs, func(i, j int) bool { return xs[i].priority > xs[j].priority })
+	return xs
+}
+
+func (o *oracle) assignable() (*oMessage, *oConsumer) {
+	ready := o.in(oReady)
+	if o.sealed || len(ready) == 0 {
+		return nil, nil
+	}
+	return ready[0], o.chosen(ready[0])
+}
+
+func (o *oracle) after() {
+	for ; o.assign > 0; o.assign-- {
+		x, k := o.assignable()
+		if k == nil {
+			break
+		}
+		if k.noAck {
+			o.counts.DeliveredNoAck++
+		} else {
+			o.counts.Delivered++
+		}
+		for i := range o.turn {
+			if o.turn[i] == k {
+				o.turn = append(append(o.turn[:i:i], o.turn[i+1:]...), k)
+				break
+			}
+		}
+		o.hand(x, k.session, k.id, k.noAck)
+		o.takeTurns()
+	}
+	if o.due && len(o.in(oReturning)) == 0 {
+		o.due = false
+		o.emit(Effect{Kind: KindUnused})
+	}
+}
+
+func (o *oracle) hand(x *oMessage, s *oSession, id ConsumerID, noAck bool) {
+	s.lastD++
+	x.place, x.session, x.d, x.consumer, x.noAck = oOut, s, s.lastD, id, noAck
+	x.deliveryCount, x.acquiredCount = x.failures, x.acquired
+	x.acquired++
+	e := x.delivery()
+	if e.Redelivered {
+		o.counts.Redelivered++
+	}
+	o.emit(e)
+}
+
+func (x *oMessage) delivery() Effect {
+	return Effect{Kind: KindDeliver, Redelivered: x.acquiredCount > 0 || x.marked, Consumer: x.consumer, DeliveryCount: x.deliveryCount, AcquiredCount: x.acquiredCount,
+		Node: x.session.pipeline.id.Node, BootCounter: x.session.pipeline.id.Boot.Counter, Session: x.session.id, D: x.d, Seq: x.seq}
+}
+
+func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply {
+	ready := o.in(oReady)
+	if len(ready) == 0 {
+		o.counts.GetEmpty++
+		return Reply{Code: CodeEmpty}
+	}
+	if s == nil {
+		if len(o.sessions) == o.b.sessions {
+			return Reply{Code: CodeLimit}
+		}
+		s = o.open(p, id)
+	}
+	if noAck {
+		o.counts.GotNoAck++
+	} else {
+		o.counts.Got++
+	}
+	o.hand(ready[0], s, 0, noAck)
+	return Reply{A: s.lastD, B: uint64(len(ready) - 1)}
+}
+
+// outstanding returns the deliveries of a session in from..to by d.
+func (o *oracle) outstanding(s *oSession, from, to uint64) []*oMessage {
+	var xs []*oMessage
+	for _, x := range o.in(oOut) {
+		if x.session == s && x.d >= from && x.d <= to {
+			xs = append(xs, x)
+		}
+	}
+	sort.Slice(xs, func(i, j int) bool { return xs[i].d < xs[j].d })
+	return xs
+}
+
+func (o *oracle) drained(s *oSession, to uint64) {
+	for d := s.drained + 1; d <= to; d++ {
+		s.drained = d
+		for _, x := range o.outstanding(s, d, d) {
+			if x.noAck {
+				o.remove(x)
+				o.release(x.seq)
+			}
+		}
+		o.takeTurns()
+	}
+}
+
+func (o *oracle) settle(s *oSession, c *Command) (n uint64) {
+	for _, x := range o.outstanding(s, c.From, c.To) {
+		if c.Consumer != 0 && c.Consumer != x.consumer || x.noAck && c.Outcome != OutcomeAck && c.Outcome != OutcomeReturnFresh {
+			continue
+		}
+		n++
+		switch c.Outcome {
+		case OutcomeAck, OutcomeDiscard:
+			if c.Outcome == OutcomeDiscard {
+				o.counts.Discarded++
+			} else if !x.noAck {
+				o.counts.Acked++
+			}
+			o.remove(x)
+			o.release(x.seq)
+		case OutcomeReturnCounted:
+			x.failures++
+		case OutcomeReturnFresh:
+			x.acquired--
+		}
+		x.place = oReady
+		o.takeTurns()
+	}
+	return n
+}
+
+func (o *oracle) end(s *oSession, written uint64) {
+	for _, x := range o.outstanding(s, 1, s.lastD) {
+		if x.noAck && x.d <= written {
+			o.remove(x)
+			o.dropped[x.seq] = true
+			continue
+		}
+		if x.d <= written {
+			x.failures++
+		}
+		x.place = oReturning
+	}
+	for i := range o.sessions {
+		if o.sessions[i] == s {
+			o.sessions = append(o.sessions[:i:i], o.sessions[i+1:]...)
+			break
+		}
+	}
+	o.removeConsumers(func(k *oConsumer) bool { return k.session == s })
+}
+
+func (o *oracle) work() {
+	o.releaseDropped()
+	for _, x := range o.in(oReturning) {
+		if o.returns > 0 {
+			o.returns--
+			x.place = oReady
+		}
+	}
+}
+
+// releaseDropped reports dropped messages: each range ends at the last one before a message that is still here.
+func (o *oracle) releaseDropped() {
+	var seqs []Seq
+	for q := range o.dropped {
+		seqs = append(seqs, q)
+	}
+	sort.Slice(seqs, func(i, j int) bool { return seqs[i] < seqs[j] })
+	for i := 0; i < len(seqs) && o.releases > 0; o.releases-- {
+		first, last := seqs[i], seqs[i]
+		for ; i < len(seqs) && !o.heldBetween(first, seqs[i]); i++ {
+			last = seqs[i]
+			delete(o.dropped, last)
+		}
+		o.emit(Effect{Kind: KindRelease, Seq: first, To: last})
+	}
+}
+
+func (o *oracle) heldBetween(a, b Seq) bool {
+	for _, x := range o.messages {
+		if x.seq > a && x.seq < b {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *oracle) remove(gone *oMessage) {
+	for i, x := range o.messages {
+		if x == gone {
+			o.messages = append(o.messages[:i:i], o.messages[i+1:]...)
+			return
+		}
+	}
+}
+
+func (o *oracle) emit(e Effect) { o.out = append(o.out, e) }
+
+// release reports one message that left, in one effect with its neighbour before.
+func (o *oracle) release(q Seq) {
+	if n := len(o.out); n > 0 && o.out[n-1].Kind == KindRelease && o.out[n-1].To+1 == q {
+		o.out[n-1].To = q
+		return
+	}
+	o.emit(Effect{Kind: KindRelease, Seq: q, To: q})
+}

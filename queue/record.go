@@ -1,0 +1,54 @@
+package queue
+
+// record is what the machine knows of a message: 24 bytes, no pointer. It lives in exactly one place at a time: a level (ready), the outstanding deliveries of a
+// session, or the returning ones of ended sessions.
+type record struct {
+	seq      Seq
+	bytes    uint32
+	acquired uint32 // how often it was assigned to a session, less those taken back
+	failures uint32 // how often it was returned as a failure
+	priority uint8
+	flags    Flags // FlagPersistent, FlagRedelivered; FlagNoAck while it is outstanding without acknowledgement
+}
+
+// before tells whether r stands nearer to the head of the queue than o.
+func (r *record) before(o *record) bool {
+	if r.priority != o.priority {
+		return r.priority > o.priority
+	}
+	return r.seq < o.seq
+}
+
+// raise adds one to a count of a record, which stays at its highest value.
+func raise(count *uint32) {
+	if *count < 1<<32-1 {
+		*count++
+	}
+}
+
+// isNoAck tells whether the delivery needs no acknowledgement.
+func (r *record) isNoAck() bool { return r.flags&FlagNoAck != 0 }
+
+// sums are the figures of a set of messages.
+type sums struct {
+	n, bytes                    uint64
+	persistent, persistentBytes uint64
+}
+
+func (s *sums) add(r *record) {
+	s.n++
+	s.bytes += uint64(r.bytes)
+	if r.flags&FlagPersistent != 0 {
+		s.persistent++
+		s.persistentBytes += uint64(r.bytes)
+	}
+}
+
+func (s *sums) sub(r *record) {
+	s.n--
+	s.bytes -= uint64(r.bytes)
+	if r.flags&FlagPersistent != 0 {
+		s.persistent--
+		s.persistentBytes -= uint64(r.bytes)
+	}
+}

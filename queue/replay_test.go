@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+)
+
+const replayHistories = 25
+
+// recordHistory plays a random history and returns its log and what every entry led to.
+func recordHistory(t *testing.T, seed uint64) (h *history, entries [][]byte, answers []string) {
+	t.Helper()
+	h = generate(seed)
+	r := &runner{m: newMachine(Config{}, h.b)}
+	for i := range h.steps {
+		s := &h.steps[i]
+		if s.restart || s.isBatch() && int64(r.m.LastK(s.pipeline))+1+s.offset < 1 {
+			continue
+		}
+		a, err := r.run(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a.String())
+	}
+	return h, r.entries, answers
+}
+
+// TestReplayFromEveryPrefix restores a snapshot taken after each entry of a log and plays the rest: the answers and the last snapshot must be those of the machine that never stopped.
+func TestReplayFromEveryPrefix(t *testing.T) {
+	for seed := range uint64(replayHistories) {
+		h, entries, answers := recordHistory(t, seed)
+		m := newMachine(Config{}, h.b)
+		prefixes := make([][]byte, 0, len(entries)+1)
+		for i, entry := range entries {
+			prefixes = append(prefixes, m.AppendSnapshot(nil))
+			a, err := applyEntry(m, uint64(i+1), entry)
+			if err != nil || a.String() != answers[i] {
+				t.Fatalf("seed %d: the same log gives another answer at entry %d: %v\n%s\nwas\n%s", seed, i, err, a.String(), answers[i])
+			}
+		}
+		last := m.AppendSnapshot(nil)
+		for at, prefix := range prefixes {
+			if err := replay(prefix, h.b, entries[at:], answers[at:], uint64(at), last); err != nil {
+				t.Fatalf("seed %d: from entry %d: %v", seed, at, err)
+			}
+		}
+	}
+}
+
+func replay(prefix []byte, b bounds, entries [][]byte, answers []string, index uint64, last []byte) error {
+	m, err := restore(prefix, b)
+	if err != nil {
+		return err
+	}
+	for i, entry := range entries {
+		a, err := applyEntry(m, index+uint64(i)+1, entry)
+		if err != nil || a.String() != answers[i] {
+			return fmt.Errorf("entry %d: %v\n%s\nwas\n%s", i, err, a.String(), answers[i])
+		}
+	}
+	if got := m.AppendSnapshot(nil); string(got) != string(last) {
+		return fmt.Errorf("ends as\n%x\nwas\n%x", got, last)
+	}
+	return nil
+}
+
+// TestSnapshotsAreCanonical reaches one state on different ways.
+func TestSnapshotsAreCanonical(t *testing.T) {
+	play := func(lines ...string) string {
+		r := &runner{m: New(Config{})}
+		for _, l := range lines {
+			r.play(t, l)
+		}
+		r.m.seenMillis, r.m.totals = 0, totals{}
+		for _, p := range r.m.pipelines {
+			p.lastK, p.outcomes = 1, [pipelineWindow][]byte{}
+		}
+		if err := r.m.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return string(r.m.AppendSnapshot(nil))
+	}
+	// Messages that came back unseen are as those that never went.
+	want := play("enqueue times=100", "get s1", "settle s1 ack from=1")
+	if got := play("enqueue times=50", "get s1; get s1; get s1", "enqueue times=50", "settle s1 fresh from=2 to=3", "settle s1 ack from=1"); got == want {
+		t.Fatal("different delivery numbers give the same snapshot")
+	}
+	got := play("enqueue times=40", "get s2; get s2; get s2; get s2", "settle s2 fresh from=4", "settle s2 fresh from=1 to=3", "close s2", "enqueue times=60", "get s1", "settle s1 ack from=1")
+	if got != want {
+		t.Errorf("returned messages:\n%x\nwant\n%x", got, want)
+	}
+	// Consumers stand in the same line, however they came there.
+	want = play("subscribe s1 c1 prefetch=1", "subscribe s1 c2 prefetch=1", "enqueue times=2", "settle s1 ack from=2", "settle s1 ack from=1")
+	if got := play("subscribe s1 c1 prefetch=1; subscribe s1 c2 prefetch=1; enqueue; enqueue", "settle s1 ack from=1", "settle s1 ack from=2"); got == want {
+		t.Error("the order of waiting consumers is not in the snapshot")
+	}
+}

@@ -1,0 +1,114 @@
+package queue
+
+// Code is the answer to a command. The numbers stand in snapshots: only add at the end.
+type Code uint8
+
+const (
+	// CodeOK: done.
+	CodeOK Code = 0
+	// CodeRejected: an Enqueue was refused by a limit (the publisher gets a nack).
+	CodeRejected Code = 1
+	// CodeEmpty: a Get found nothing.
+	CodeEmpty Code = 2
+	// CodeExclusive: the queue has an exclusive consumer, or has consumers and an exclusive one was asked for.
+	CodeExclusive Code = 3
+	// CodeInUse: Seal: there are consumers.
+	CodeInUse Code = 4
+	// CodeNotEmpty: Seal: there are messages.
+	CodeNotEmpty Code = 5
+	// CodeLimit: a named limit of the machine (sessions, consumers) is reached.
+	CodeLimit Code = 6
+	// CodeStale: the command names something older than what the machine has; nothing changed.
+	CodeStale Code = 7
+	// CodeGone: the queue was deleted (said by the shell, never by the machine).
+	CodeGone Code = 8
+	// CodeUnavailable: not known to be stored (said by the shell when it gives up, never by the machine).
+	CodeUnavailable Code = 9
+)
+
+// Reply answers one command. A, B and C are explained at the Op.
+type Reply struct {
+	Code    Code
+	A, B, C uint64
+}
+
+// IsPlain tells whether the reply is the one that needs no record: OK and no numbers.
+func (r Reply) IsPlain() bool { return r == Reply{} }
+
+// Exception is a reply of a batch that is not plain. Index counts the batch's commands from 0.
+type Exception struct {
+	Index uint32
+	Reply Reply
+}
+
+// Verdict is what a machine says to a whole batch.
+type Verdict uint8
+
+const (
+	// VerdictApplied: the batch was the next one and took effect.
+	VerdictApplied Verdict = 1
+	// VerdictRepeat: the batch had been applied before; the Result has its old outcome.
+	VerdictRepeat Verdict = 2
+	// VerdictGap: batches before it are missing; Result.Next is the k that is wanted. Nothing changed.
+	VerdictGap Verdict = 3
+	// VerdictFenced: the boot was declared dead; Result.DeadBoot is the highest dead one. Nothing changed.
+	VerdictFenced Verdict = 4
+	// VerdictSealed: the queue is sealed. Nothing changed and the batch did not take its k.
+	VerdictSealed Verdict = 5
+	// VerdictLimit: no room for another pipeline. Nothing changed.
+	VerdictLimit Verdict = 6
+)
+
+// Result answers a batch. Exceptions alias the machine's memory: valid until the next Apply.
+type Result struct {
+	Verdict    Verdict
+	Next       uint64
+	DeadBoot   uint64
+	Exceptions []Exception
+}
+
+// Counts are the numbers of a queue that people look at.
+type Counts struct {
+	Ready, Unacked           uint64
+	ReadyBytes, UnackedBytes uint64
+	// Persistent counts messages (ready and unacked) of delivery mode 2.
+	Persistent, PersistentBytes uint64
+	Consumers                   uint64
+	// Totals since the machine was made.
+	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected, Discarded uint64
+	// NextSeq is the seq of the next message.
+	NextSeq Seq
+}
+
+// SyncState is the answer to an Attach: what a node must know of its pipeline at one applied index (PROTOCOL 2).
+type SyncState struct {
+	// Known is false if the machine has no such pipeline; then nothing else counts but LastK = 0.
+	Known bool
+	// LastK is the last batch applied. Outcomes are those with K > the asked one that the window still has.
+	LastK    uint64
+	Outcomes []BatchOutcome
+	Sessions []SessionSync
+	// DeadBoot is the highest boot counter of the node that was declared dead, 0 if none.
+	DeadBoot uint64
+}
+
+// BatchOutcome is the remembered outcome of batch K.
+type BatchOutcome struct {
+	K          uint64
+	Exceptions []Exception
+}
+
+// SessionSync is the part of a SyncState about one session.
+type SessionSync struct {
+	Session   SessionID
+	LastD     uint64
+	Consumers []ConsumerID
+	// Deliveries are the outstanding ones with D above the asked one, as KindDeliver effects in order of D.
+	Deliveries []Effect
+}
+
+// SessionMark tells how far a node has got the deliveries of one session.
+type SessionMark struct {
+	Session SessionID
+	LastD   uint64
+}

@@ -1,0 +1,310 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+)
+
+// ErrSnapshotVersion says that a snapshot was written by a newer program.
+var ErrSnapshotVersion = errors.New("queue: snapshot of an unknown version")
+
+// errSnapshot says that a snapshot describes no state that a machine can be in.
+var errSnapshot = errors.New("queue: snapshot is damaged")
+
+// Restore makes a machine from a snapshot, which must fill src; it keeps nothing of src. The error is ErrSnapshotVersion or tells the damage; a machine that is returned passes Check.
+func Restore(src []byte) (*Machine, error) { return restore(src, standardBounds) }
+
+func restore(src []byte, b bounds) (*Machine, error) {
+	if len(src) > 0 && src[0] != snapshotVersion {
+		return nil, ErrSnapshotVersion
+	}
+	m := newMachine(Config{}, b)
+	r := restorer{m: m, Reader: codec.NewReader(src)}
+	r.Uint8()
+	r.head()
+	r.ready()
+	r.returning()
+	r.dropped()
+	r.deadBoots()
+	n := r.Count(1)
+	for i := 0; i < n && r.Err() == nil; i++ {
+		r.pipeline()
+	}
+	r.waiting()
+	r.need(r.Len() == 0, "trailing bytes")
+	if err := r.Err(); err != nil {
+		return nil, fmt.Errorf("queue: restore: %w", err)
+	}
+	return m, nil
+}
+
+// numberMax bounds the numbers that only ever rise, so that none of them overflows.
+const numberMax = 1 << 62
+
+// restorer reads a snapshot into m. It holds what the machine takes for granted against the input, so that a damaged snapshot is an error and never a machine that breaks later.
+type restorer struct {
+	codec.Reader
+	m *Machine
+}
+
+// need notes a damage unless ok.
+func (r *restorer) need(ok bool, what string) {
+	if !ok && r.Err() == nil {
+		r.Fail(fmt.Errorf("%w: %s", errSnapshot, what))
+	}
+}
+
+func (r *restorer) head() {
+	m := r.m
+	readConfig(&r.Reader, &m.cfg)
+	m.seenMillis = int64(r.Uint64())
+	m.nextSeq = Seq(r.Uvarint())
+	m.seals = r.Uvarint()
+	m.sealed = r.Bool()
+	m.hadConsumer = r.Bool()
+	m.unusedDue = r.Bool()
+	for _, v := range m.totals.values() {
+		*v = r.Uvarint()
+	}
+	r.need(m.nextSeq > 0 && m.nextSeq <= numberMax, "next seq")
+	r.need(!m.sealed || m.seals > 0, "seal")
+	r.need(m.seenMillis >= 0, "time")
+}
+
+// record reads all of a record but its seq, which the caller makes of the returned distance.
+func (r *restorer) record(priority uint8) (distance uint64, x record) {
+	distance = r.Uvarint()
+	x.priority = priority
+	x.bytes = readUint32(&r.Reader)
+	flags := r.Uint8()
+	x.flags = Flags(flags &^ recordHasCounts)
+	if flags&recordHasCounts != 0 {
+		x.acquired = readUint32(&r.Reader)
+		x.failures = readUint32(&r.Reader)
+		r.need(x.acquired|x.failures != 0, "counts of a record")
+	}
+	r.need(x.flags&^recordFlags == 0, "flags of a record")
+	return distance, x
+}
+
+// admit checks that a message may exist and is in no other place.
+func (r *restorer) admit(seq Seq) bool {
+	r.need(seq > 0 && seq < r.m.nextSeq && !r.m.Has(seq) && !r.m.dropped.has(seq), "seq of a message")
+	return r.Err() == nil
+}
+
+func (r *restorer) ready() {
+	levels := r.Count(1)
+	last := -1
+	for i := 0; i < levels && r.Err() == nil; i++ {
+		priority := int(r.Uint8())
+		n := r.Count(3)
+		r.need(priority > last && n > 0, "levels")
+		last = priority
+		seq := Seq(0)
+		for j := 0; j < n; j++ {
+			distance, x := r.record(uint8(priority))
+			r.need(distance > 0 && x.flags&FlagNoAck == 0, "ready message")
+			seq += Seq(distance)
+			x.seq = seq
+			if !r.admit(seq) {
+				return
+			}
+			if x.acquired|x.failures == 0 {
+				r.m.ready.push(&x)
+			} else {
+				r.m.ready.putBack(&x)
+			}
+		}
+	}
+}
+
+func (r *restorer) returning() {
+	n := r.Count(4)
+	for i := 0; i < n; i++ {
+		priority := r.Uint8()
+		distance, x := r.record(priority)
+		x.seq = Seq(distance)
+		r.need(x.flags&FlagNoAck == 0 && x.acquired > 0, "returning message")
+		if !r.admit(x.seq) {
+			return
+		}
+		r.need(i == 0 || r.m.returning[i-1].before(&x), "order of returning messages")
+		r.m.returning = append(r.m.returning, x) // in order, so it is a heap
+		r.m.away.add(x.seq)
+		r.m.unacked.add(&x)
+	}
+}
+
+func (r *restorer) dropped() {
+	s := &r.m.dropped
+	n := r.Count(1 + 8*setWords)
+	for i := 0; i < n && r.Err() == nil; i++ {
+		p := setPage{no: r.Uvarint()}
+		for w := range p.bits {
+			p.bits[w] = r.Uint64()
+		}
+		r.need(i == 0 || p.no > s.pages[i-1].no, "order of dropped messages")
+		r.need(!p.isEmpty() && p.no <= uint64(r.m.nextSeq)>>setPageShift, "dropped messages")
+		if r.Err() != nil {
+			return
+		}
+		s.pages = append(s.pages, p)
+		s.n += p.count()
+	}
+	for q, ok := s.next(0); ok && r.Err() == nil; q, ok = s.next(q + 1) {
+		r.need(q > 0 && q < r.m.nextSeq && !r.m.Has(q), "dropped message")
+	}
+}
+
+func (r *restorer) deadBoots() {
+	n := r.Count(2)
+	for i := 0; i < n && r.Err() == nil; i++ {
+		b := deadBoot{node: NodeID(r.Uvarint()), counter: r.Uvarint()}
+		r.need(i == 0 || r.m.deadBoots[i-1].node < b.node, "order of dead boots")
+		r.m.deadBoots = append(r.m.deadBoots, b)
+	}
+}
+
+func (r *restorer) pipeline() {
+	p := &pipeline{}
+	p.id.Node = NodeID(r.Uvarint())
+	p.id.Boot.Counter = r.Uvarint()
+	p.id.Boot.Nonce = r.Uint64()
+	p.id.Gen = r.Uvarint()
+	p.lastK = r.Uvarint()
+	n := len(r.m.pipelines)
+	r.need(n == 0 || r.m.pipelines[n-1].id.less(p.id), "order of pipelines")
+	r.need(n < r.m.bounds.pipelines && p.lastK > 0 && p.lastK <= numberMax, "pipeline")
+	counter, dead := r.m.dead(p.id.Node)
+	r.need(!dead || p.id.Boot.Counter > counter, "pipeline of a dead boot")
+	r.need(n == 0 || r.m.pipelines[n-1].id.Node != p.id.Node || r.m.pipelines[n-1].id.Boot == p.id.Boot, "two boots of a node")
+	if r.Err() != nil {
+		return
+	}
+	for i, k := 0, p.oldestK(); i < pipelineWindow && k <= p.lastK; i, k = i+1, k+1 {
+		p.outcomes[k%pipelineWindow] = r.outcome()
+	}
+	r.m.pipelines = append(r.m.pipelines, p)
+	sessions := r.Count(1)
+	for i := 0; i < sessions && r.Err() == nil; i++ {
+		r.session(p)
+	}
+}
+
+// outcome reads the exceptions of a batch and encodes them anew.
+func (r *restorer) outcome() []byte {
+	var dst []byte
+	o := codec.NewReader(r.Bytes())
+	for last := int64(-1); o.Len() > 0; {
+		x := readException(&o)
+		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeUnavailable, "outcome of a batch")
+		last = int64(x.Index)
+		dst = appendException(dst, x.Index, &x.Reply)
+	}
+	return dst
+}
+
+func (r *restorer) session(p *pipeline) {
+	s := &session{pipeline: p, id: SessionID(r.Uvarint()), lastD: r.Uvarint(), drained: r.Uvarint(), lastConsumer: readConsumer(&r.Reader)}
+	n := len(p.sessions)
+	r.need(s.id > 0 && (n == 0 || p.sessions[n-1].id < s.id), "order of sessions")
+	r.need(r.m.sessions < r.m.bounds.sessions && s.drained <= s.lastD && s.lastD <= numberMax, "session")
+	p.sessions = append(p.sessions, s)
+	r.m.sessions++
+	consumers := r.Count(1)
+	for i := 0; i < consumers && r.Err() == nil; i++ {
+		r.consumer(s)
+	}
+	deliveries := r.Count(6)
+	d, seq := uint64(0), Seq(0)
+	for i := 0; i < deliveries && r.Err() == nil; i++ {
+		d, seq = r.delivery(s, d, seq)
+	}
+}
+
+func (r *restorer) consumer(s *session) {
+	c := &consumer{
+		session: s, id: readConsumer(&r.Reader), priority: int32(r.Uint32()), prefetch: readUint32(&r.Reader),
+		windowBytes: readUint32(&r.Reader), windowCount: readUint32(&r.Reader), noAck: r.Bool(), exclusive: r.Bool(),
+	}
+	n := len(s.consumers)
+	r.need(c.id > 0 && c.id <= s.lastConsumer && (n == 0 || s.consumers[n-1].id < c.id), "order of consumers")
+	r.need(r.m.hadConsumer && c.windowBytes > 0 && c.windowCount > 0 && c.windowCount <= WindowCountMax, "consumer")
+	r.need(r.m.roster.size < r.m.bounds.consumers && !r.m.roster.exclusive && !(c.exclusive && r.m.roster.size > 0), "exclusive consumer")
+	s.consumers = append(s.consumers, c)
+	r.m.roster.join(c)
+}
+
+func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq) (uint64, Seq) {
+	step := r.Uvarint()
+	d := lastD + step
+	id := readConsumer(&r.Reader)
+	priority := r.Uint8()
+	distance, x := r.record(priority)
+	x.seq = lastSeq + Seq(unzigzag(distance))
+	r.need(step > 0 && d > lastD && d <= s.lastD && id <= s.lastConsumer && x.acquired > 0, "delivery")
+	r.need(!x.isNoAck() || d > s.drained, "drained delivery without acknowledgement")
+	c := s.consumer(id)
+	r.need(c == nil || c.noAck == x.isNoAck(), "delivery of the other kind")
+	if !r.admit(x.seq) {
+		return d, x.seq
+	}
+	s.out.add(d, delivery{record: x, consumer: id}, &r.m.pool)
+	r.m.away.add(x.seq)
+	if !x.isNoAck() {
+		r.m.unacked.add(&x)
+	}
+	if c == nil {
+		return d, x.seq
+	}
+	if !x.isNoAck() {
+		c.unsettled++
+	}
+	if d > s.drained {
+		c.undrained++
+		c.undrainedBytes += uint64(x.bytes)
+	}
+	return d, x.seq
+}
+
+// waiting links the consumers that have credit in the order of the snapshot.
+func (r *restorer) waiting() {
+	m := r.m
+	n := r.Count(1)
+	consumers := make([]*consumer, 0, m.roster.size)
+	credited := 0
+	for _, p := range m.pipelines {
+		for _, s := range p.sessions {
+			for _, c := range s.consumers {
+				consumers = append(consumers, c)
+				r.need(c.keepsLimits(), "limits of a consumer")
+				if c.hasCredit() {
+					credited++
+				}
+			}
+		}
+	}
+	r.need(n == credited, "number of waiting consumers")
+	last := -1
+	for i := 0; i < n && r.Err() == nil; i++ {
+		place := r.Uvarint()
+		if place >= uint64(len(consumers)) {
+			r.need(false, "waiting consumer")
+			return
+		}
+		c := consumers[place]
+		at, _ := m.roster.line(c.priority)
+		r.need(c.hasCredit() && !c.waiting && at >= last, "order of waiting consumers")
+		if r.Err() != nil {
+			return
+		}
+		m.roster.lines[at].push(c)
+		m.roster.waiting++
+		last = at
+	}
+	r.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "unused queue")
+}

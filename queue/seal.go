@@ -1,0 +1,39 @@
+package queue
+
+// seal carries out OpSeal.
+func (m *Machine) seal(cond Condition) Reply {
+	if !m.sealed {
+		if cond&IfUnused != 0 && m.roster.size > 0 || cond&IfAutoDelete != 0 && !(m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0) {
+			return Reply{Code: CodeInUse}
+		}
+		if cond&IfEmpty != 0 && m.ready.sums.n+m.away.n > 0 || cond&IfAutoDelete != 0 && len(m.returning) > 0 {
+			return Reply{Code: CodeNotEmpty}
+		}
+		m.sealed = true
+		m.seals++
+	}
+	return Reply{A: m.seals, B: m.ready.sums.n}
+}
+
+// unseal carries out OpUnseal.
+func (m *Machine) unseal(token uint64) Reply {
+	if !m.sealed || token != m.seals {
+		return Reply{Code: CodeStale}
+	}
+	m.sealed = false
+	return Reply{}
+}
+
+// Sealed returns the token of the present seal; ok is false if the queue is not sealed.
+func (m *Machine) Sealed() (token uint64, ok bool) {
+	if !m.sealed {
+		return 0, false
+	}
+	return m.seals, true
+}
+
+// Unused tells whether an auto-delete queue has had a consumer, has none now and no message is left to return: the leader should Seal it with IfAutoDelete. A new leader asks this,
+// because the KindUnused effect comes only once.
+func (m *Machine) Unused() bool {
+	return m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) == 0
+}

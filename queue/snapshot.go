@@ -1,0 +1,218 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/warrenmq/warren/internal/codec"
+)
+
+// snapshotVersion stands in the first octet of a snapshot.
+const snapshotVersion = 1
+
+// recordHasCounts marks an encoded record that has acquired and failures; it shares an octet with the record's flags.
+const recordHasCounts = 0x80
+
+// recordFlags are the flags that a record may have.
+const recordFlags = FlagPersistent | FlagRedelivered | FlagNoAck
+
+// AppendSnapshot appends the whole state. It is canonical: machines in the same state give the same bytes, however they came there. It changes nothing.
+func (m *Machine) AppendSnapshot(dst []byte) []byte {
+	dst = append(dst, snapshotVersion)
+	dst = appendConfig(dst, &m.cfg)
+	dst = codec.AppendUint64(dst, uint64(m.seenMillis))
+	dst = codec.AppendUvarint(dst, uint64(m.nextSeq))
+	dst = codec.AppendUvarint(dst, m.seals)
+	dst = codec.AppendBool(dst, m.sealed)
+	dst = codec.AppendBool(dst, m.hadConsumer)
+	dst = codec.AppendBool(dst, m.unusedDue)
+	for _, v := range m.totals.values() {
+		dst = codec.AppendUvarint(dst, *v)
+	}
+	dst = m.ready.appendTo(dst)
+	dst = appendReturning(dst, m.returning)
+	dst = m.dropped.appendTo(dst)
+	dst = codec.AppendUvarint(dst, uint64(len(m.deadBoots)))
+	for _, b := range m.deadBoots {
+		dst = codec.AppendUvarint(dst, uint64(b.node))
+		dst = codec.AppendUvarint(dst, b.counter)
+	}
+	dst = codec.AppendUvarint(dst, uint64(len(m.pipelines)))
+	for _, p := range m.pipelines {
+		dst = p.appendTo(dst)
+	}
+	return m.appendWaiting(dst)
+}
+
+// values lists the totals in the order of the snapshot: add at the end, with a new version.
+func (t *totals) values() [9]*uint64 {
+	return [9]*uint64{&t.enqueued, &t.delivered, &t.deliveredNoAck, &t.got, &t.gotNoAck, &t.getEmpty, &t.acked, &t.redelivered, &t.discarded}
+}
+
+// appendRecord appends a record whose priority is known and whose seq is told by its distance from another.
+func appendRecord(dst []byte, distance uint64, x *record) []byte {
+	dst = codec.AppendUvarint(dst, distance)
+	dst = codec.AppendUvarint(dst, uint64(x.bytes))
+	if x.acquired|x.failures == 0 {
+		return append(dst, byte(x.flags))
+	}
+	dst = append(dst, byte(x.flags)|recordHasCounts)
+	dst = codec.AppendUvarint(dst, uint64(x.acquired))
+	return codec.AppendUvarint(dst, uint64(x.failures))
+}
+
+// appendTo appends the levels that have messages, by priority ascending, and in each the messages by seq.
+func (r *ready) appendTo(dst []byte) []byte {
+	filled := 0
+	for i := range r.levels {
+		if r.levels[i].size() > 0 {
+			filled++
+		}
+	}
+	dst = codec.AppendUvarint(dst, uint64(filled))
+	for i := range r.levels {
+		if n := r.levels[i].size(); n > 0 {
+			dst = append(dst, byte(i))
+			dst = codec.AppendUvarint(dst, uint64(n))
+			last := Seq(0)
+			r.levels[i].each(uint8(i), func(x *record) {
+				dst = appendRecord(dst, uint64(x.seq-last), x)
+				last = x.seq
+			})
+		}
+	}
+	return dst
+}
+
+func (l *level) size() int { return l.fresh.n + len(l.returned) }
+
+// each visits the messages of a level in order of seq.
+func (l *level) each(priority uint8, visit func(x *record)) {
+	returned := sorted(l.returned)
+	x := record{priority: priority} // one for all: visit makes it escape
+	l.fresh.each(func(f *fresh) {
+		for len(returned) > 0 && returned[0].seq < f.seq {
+			visit(&returned[0])
+			returned = returned[1:]
+		}
+		x.seq, x.bytes, x.flags = f.seq, f.bytes, f.flags
+		visit(&x)
+	})
+	for i := range returned {
+		visit(&returned[i])
+	}
+}
+
+// sorted returns the records of a heap from the head of the queue on.
+func sorted(h heap) []record {
+	s := slices.Clone([]record(h))
+	slices.SortFunc(s, func(a, b record) int {
+		switch {
+		case a.before(&b):
+			return -1
+		case b.before(&a):
+			return 1
+		}
+		return 0
+	})
+	return s
+}
+
+func appendReturning(dst []byte, h heap) []byte {
+	dst = codec.AppendUvarint(dst, uint64(len(h)))
+	for _, x := range sorted(h) {
+		dst = append(dst, x.priority)
+		dst = appendRecord(dst, uint64(x.seq), &x)
+	}
+	return dst
+}
+
+func (s *seqSet) appendTo(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, uint64(len(s.pages)-s.head))
+	for i := s.head; i < len(s.pages); i++ {
+		dst = codec.AppendUvarint(dst, s.pages[i].no)
+		for _, w := range s.pages[i].bits {
+			dst = codec.AppendUint64(dst, w)
+		}
+	}
+	return dst
+}
+
+func (p *pipeline) appendTo(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, uint64(p.id.Node))
+	dst = codec.AppendUvarint(dst, p.id.Boot.Counter)
+	dst = codec.AppendUint64(dst, p.id.Boot.Nonce)
+	dst = codec.AppendUvarint(dst, p.id.Gen)
+	dst = codec.AppendUvarint(dst, p.lastK)
+	for k := p.oldestK(); k <= p.lastK; k++ {
+		dst = codec.AppendBytes(dst, p.outcomes[k%pipelineWindow])
+	}
+	dst = codec.AppendUvarint(dst, uint64(len(p.sessions)))
+	for _, s := range p.sessions {
+		dst = s.appendTo(dst)
+	}
+	return dst
+}
+
+func (s *session) appendTo(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, uint64(s.id))
+	dst = codec.AppendUvarint(dst, s.lastD)
+	dst = codec.AppendUvarint(dst, s.drained)
+	dst = codec.AppendUvarint(dst, uint64(s.lastConsumer))
+	dst = codec.AppendUvarint(dst, uint64(len(s.consumers)))
+	for _, c := range s.consumers {
+		dst = codec.AppendUvarint(dst, uint64(c.id))
+		dst = codec.AppendUint32(dst, uint32(c.priority))
+		dst = codec.AppendUvarint(dst, uint64(c.prefetch))
+		dst = codec.AppendUvarint(dst, uint64(c.windowBytes))
+		dst = codec.AppendUvarint(dst, uint64(c.windowCount))
+		dst = codec.AppendBool(dst, c.noAck)
+		dst = codec.AppendBool(dst, c.exclusive)
+	}
+	if mutant == mutantSnapshotOmitsUnacked {
+		return codec.AppendUvarint(dst, 0)
+	}
+	dst = codec.AppendUvarint(dst, uint64(s.out.n))
+	lastD, lastSeq := uint64(0), Seq(0)
+	s.out.each(func(d uint64, x *delivery) {
+		dst = codec.AppendUvarint(dst, d-lastD)
+		dst = codec.AppendUvarint(dst, uint64(x.consumer))
+		dst = append(dst, x.priority)
+		dst = appendRecord(dst, zigzag(int64(x.seq-lastSeq)), &x.record)
+		lastD, lastSeq = d, x.seq
+	})
+	return dst
+}
+
+// zigzag maps small numbers of either sign to small ones.
+func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
+
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
+
+// appendWaiting appends the order in which consumers wait, each by its place among all consumers of the snapshot.
+func (m *Machine) appendWaiting(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, uint64(m.roster.waiting))
+	if m.roster.waiting == 0 {
+		return dst
+	}
+	m.numberConsumers()
+	for i := range m.roster.lines {
+		for c := m.roster.lines[i].first; c != nil; c = c.next {
+			dst = codec.AppendUvarint(dst, uint64(c.place))
+		}
+	}
+	return dst
+}
+
+// numberConsumers gives every consumer its place in the order of the snapshot and returns how many there are.
+func (m *Machine) numberConsumers() int {
+	n := 0
+	for _, p := range m.pipelines {
+		for _, s := range p.sessions {
+			for _, c := range s.consumers {
+				c.place = n
+				n++
+			}
+		}
+	}
+	return n
+}

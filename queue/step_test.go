@@ -1,0 +1,294 @@
+package queue
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/warrenmq/warren/internal/machine"
+	"github.com/warrenmq/warren/internal/script"
+)
+
+// step is one log entry of a test: a batch, or one command that travels alone. It stands in scripts as one line, the commands of a batch parted by semicolons.
+type step struct {
+	pipeline PipelineID
+	// offset is added to the k that is due: 0 is the next batch, -1 repeats the last one, 1 leaves a gap.
+	offset   int64
+	commands []Command
+	// restart stands for no entry: the machine goes through a snapshot.
+	restart bool
+}
+
+func (s *step) isBatch() bool { return !s.restart && s.commands[0].Op.IsBatched() }
+
+// answer is what a step leads to.
+type answer struct {
+	result  Result // of a batch
+	reply   Reply  // of a single command
+	effects []Effect
+}
+
+// runner applies steps to a machine by way of their encoded form.
+type runner struct {
+	m     *Machine
+	index uint64
+	// entries are the encoded steps so far, for replays.
+	entries [][]byte
+}
+
+// encode gives the step the next stamp and the k that is due.
+func (r *runner) encode(s *step) []byte {
+	now := 1000 * int64(r.index+1)
+	if !s.isBatch() {
+		return AppendCommandEntry(nil, now, &s.commands[0])
+	}
+	b := Batch{Pipeline: s.pipeline, K: uint64(int64(r.m.LastK(s.pipeline)) + 1 + s.offset), NowMillis: now, Count: len(s.commands)}
+	for i := range s.commands {
+		b.Commands = AppendCommand(b.Commands, &s.commands[i])
+	}
+	return AppendBatch(nil, &b)
+}
+
+// run applies a step. The answer is the caller's.
+func (r *runner) run(s *step) (answer, error) {
+	if s.restart {
+		m, err := restore(r.m.AppendSnapshot(nil), r.m.bounds)
+		if err == nil {
+			r.m = m
+		}
+		return answer{}, err
+	}
+	entry := r.encode(s)
+	r.entries = append(r.entries, entry)
+	r.index++
+	return applyEntry(r.m, r.index, entry)
+}
+
+// applyEntry does what a shell does with a log entry.
+func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
+	var e Entry
+	if err := DecodeEntry(entry, &e); err != nil {
+		return a, err
+	}
+	at := machine.Stamp{Index: index, NowMillis: e.NowMillis}
+	if e.Kind == EntryCommand {
+		a.reply, a.effects = m.Apply(at, &e.Command, nil)
+		return a, nil
+	}
+	if err := ValidateBatch(entry); err != nil {
+		return a, err
+	}
+	a.result, a.effects = m.ApplyBatch(at, &e.Batch, nil)
+	a.result.Exceptions = append([]Exception(nil), a.result.Exceptions...)
+	return a, nil
+}
+
+var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit"}
+
+var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
+	CodeLimit: "limit", CodeStale: "stale"}
+
+var outcomeNames = map[Outcome]string{OutcomeAck: "ack", OutcomeReturn: "return", OutcomeReturnCounted: "counted", OutcomeDiscard: "discard", OutcomeReturnFresh: "fresh"}
+
+// String renders an answer as it stands in scripts: what is not usual, a line each.
+func (a *answer) String() string {
+	var b strings.Builder
+	if v := a.result.Verdict; v > VerdictApplied {
+		fmt.Fprintf(&b, "%s next=%d dead=%d\n", verdictNames[v], a.result.Next, a.result.DeadBoot)
+	}
+	for _, x := range a.result.Exceptions {
+		fmt.Fprintf(&b, "reply[%d] %s\n", x.Index, replyString(x.Reply))
+	}
+	if !a.reply.IsPlain() {
+		fmt.Fprintf(&b, "reply %s\n", replyString(a.reply))
+	}
+	for _, e := range a.effects {
+		b.WriteString(e.String() + "\n")
+	}
+	return b.String()
+}
+
+func replyString(r Reply) string { return fmt.Sprintf("%s %d %d %d", codeNames[r.Code], r.A, r.B, r.C) }
+
+// String renders a step as a script line.
+func (s *step) String() string {
+	if s.restart {
+		return "restart"
+	}
+	var parts []string
+	for i := range s.commands {
+		text := commandString(&s.commands[i])
+		if i == 0 && s.isBatch() {
+			text += fmt.Sprintf(" at=%d.%d.%d.%d", s.pipeline.Node, s.pipeline.Boot.Counter, s.pipeline.Boot.Nonce, s.pipeline.Gen)
+			if s.offset != 0 {
+				text += fmt.Sprintf(" k=%+d", s.offset)
+			}
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func commandString(c *Command) string {
+	var b strings.Builder
+	word := func(on bool, w string) {
+		if on {
+			b.WriteString(" " + w)
+		}
+	}
+	pair := func(key string, v int64) {
+		if v != 0 {
+			fmt.Fprintf(&b, " %s=%d", key, v)
+		}
+	}
+	switch c.Op {
+	case OpEnqueue:
+		b.WriteString("enqueue")
+		pair("size", int64(c.BodyBytes))
+		if c.Flags&FlagHasPriority != 0 {
+			fmt.Fprintf(&b, " priority=%d", c.Priority)
+		}
+		word(c.Flags&FlagPersistent != 0, "persistent")
+		word(c.Flags&FlagRedelivered != 0, "redelivered")
+	case OpSubscribe:
+		fmt.Fprintf(&b, "subscribe s%d c%d", c.Session, c.Consumer)
+		pair("prefetch", int64(c.Prefetch))
+		pair("bytes", int64(c.WindowBytes))
+		pair("count", int64(c.WindowCount))
+		pair("priority", int64(c.ConsumerPriority))
+		word(c.Flags&FlagNoAck != 0, "noack")
+		word(c.Flags&FlagExclusive != 0, "exclusive")
+	case OpCancel:
+		fmt.Fprintf(&b, "cancel s%d c%d", c.Session, c.Consumer)
+	case OpDrained:
+		fmt.Fprintf(&b, "drained s%d to=%d", c.Session, c.To)
+	case OpGet:
+		fmt.Fprintf(&b, "get s%d", c.Session)
+		word(c.Flags&FlagNoAck != 0, "noack")
+	case OpSettle:
+		fmt.Fprintf(&b, "settle s%d %s from=%d to=%d", c.Session, outcomeNames[c.Outcome], c.From, c.To)
+		pair("consumer", int64(c.Consumer))
+	case OpPurge:
+		b.WriteString("purge")
+	case OpQuery:
+		b.WriteString("query")
+	case OpSessionClose:
+		fmt.Fprintf(&b, "close s%d", c.Session)
+		pair("to", int64(c.To))
+	case OpTick:
+		b.WriteString("tick")
+	case OpConfigure:
+		fmt.Fprintf(&b, "configure version=%d max=%d default=%d", c.Config.Version, c.Config.PriorityMax, c.Config.PriorityDefault)
+		word(c.Config.AutoDelete, "auto-delete")
+	case OpSeal:
+		b.WriteString("seal")
+		word(c.Condition&IfUnused != 0, "if-unused")
+		word(c.Condition&IfEmpty != 0, "if-empty")
+		word(c.Condition&IfAutoDelete != 0, "if-auto-delete")
+	case OpUnseal:
+		fmt.Fprintf(&b, "unseal token=%d", c.To)
+	case OpNodeGone:
+		fmt.Fprintf(&b, "gone node=%d boot=%d", c.Node, c.Boot.Counter)
+	}
+	return b.String()
+}
+
+// parseStep reads a script line. The pipeline is at=node.boot.nonce.gen, 1.1.0.1 unless told; k=+1 or k=-1 is an offset; times=n repeats a command within the batch.
+func parseStep(t *testing.T, lines []*script.Line) step {
+	t.Helper()
+	s := step{pipeline: PipelineID{Node: 1, Boot: Boot{Counter: 1}, Gen: 1}}
+	for i, l := range lines {
+		if l.Verb == "restart" {
+			return step{restart: true}
+		}
+		if i == 0 {
+			s.offset = l.Int("k", 0)
+			for j, part := range strings.Split(l.Text("at", "1.1.0.1"), ".") {
+				n, err := strconv.ParseUint(part, 10, 64)
+				if err != nil {
+					l.Fatalf("%v", err)
+				}
+				switch j {
+				case 0:
+					s.pipeline.Node = NodeID(n)
+				case 1:
+					s.pipeline.Boot.Counter = n
+				case 2:
+					s.pipeline.Boot.Nonce = n
+				case 3:
+					s.pipeline.Gen = n
+				}
+			}
+		}
+		c := parseCommand(t, l)
+		for range l.Int("times", 1) {
+			s.commands = append(s.commands, c)
+		}
+	}
+	return s
+}
+
+func parseCommand(t *testing.T, l *script.Line) Command {
+	t.Helper()
+	flag := func(word string, f Flags) Flags {
+		if l.Has(word) {
+			return f
+		}
+		return 0
+	}
+	session := func() SessionID { return SessionID(l.ParseInt(strings.TrimPrefix(l.Arg(0), "s"))) }
+	to := uint64(l.Int("to", 0))
+	switch l.Verb {
+	case "enqueue":
+		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered)}
+		if p := l.Int("priority", -1); p >= 0 {
+			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(p)
+		}
+		return c
+	case "subscribe":
+		return Command{Op: OpSubscribe, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c"))), Prefetch: uint32(l.Int("prefetch", 0)),
+			WindowBytes: uint32(l.Int("bytes", 0)), WindowCount: uint32(l.Int("count", 0)), ConsumerPriority: int32(l.Int("priority", 0)),
+			Flags: flag("noack", FlagNoAck) | flag("exclusive", FlagExclusive)}
+	case "cancel":
+		return Command{Op: OpCancel, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c")))}
+	case "drained":
+		return Command{Op: OpDrained, Session: session(), To: to}
+	case "get":
+		return Command{Op: OpGet, Session: session(), Flags: flag("noack", FlagNoAck)}
+	case "settle":
+		c := Command{Op: OpSettle, Session: session(), From: uint64(l.Int("from", int64(to))), Consumer: ConsumerID(l.Int("consumer", 0))}
+		c.To = uint64(l.Int("to", int64(c.From)))
+		for o, name := range outcomeNames {
+			if name == l.Arg(1) {
+				c.Outcome = o
+			}
+		}
+		return c
+	case "purge":
+		return Command{Op: OpPurge}
+	case "query":
+		return Command{Op: OpQuery}
+	case "close":
+		return Command{Op: OpSessionClose, Session: session(), To: to}
+	case "tick":
+		return Command{Op: OpTick}
+	case "configure":
+		return Command{Op: OpConfigure, Config: Config{Version: uint64(l.Int("version", 1)), PriorityMax: uint8(l.Int("max", 0)), PriorityDefault: uint8(l.Int("default", 0)),
+			AutoDelete: l.Has("auto-delete")}}
+	case "seal":
+		c := Command{Op: OpSeal}
+		for word, cond := range map[string]Condition{"if-unused": IfUnused, "if-empty": IfEmpty, "if-auto-delete": IfAutoDelete} {
+			if l.Has(word) {
+				c.Condition |= cond
+			}
+		}
+		return c
+	case "unseal":
+		return Command{Op: OpUnseal, To: uint64(l.Int("token", 0))}
+	case "gone":
+		return Command{Op: OpNodeGone, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1))}}
+	}
+	l.Fatalf("unknown verb")
+	return Command{}
+}

@@ -1,0 +1,90 @@
+package queue
+
+// budget is what is left of the work that one log entry may do (PROTOCOL 7).
+type budget struct{ returns, releases, assignments int }
+
+// begin starts the work of a log entry whose effects are appended to out.
+func (m *Machine) begin(out []Effect) {
+	m.budget = budget{returns: m.bounds.returns, releases: m.bounds.releases, assignments: m.bounds.assignments}
+	m.effectsBefore = len(out)
+}
+
+// work carries on what purges and ended sessions left, as far as the budget of the entry goes: first releases, then returns in order of position.
+func (m *Machine) work(out []Effect) []Effect {
+	out = m.releaseDropped(out)
+	for len(m.returning) > 0 && m.budget.returns > 0 {
+		x := m.returning.pop()
+		m.budget.returns--
+		m.putBack(&x)
+	}
+	return out
+}
+
+// putBack makes an unacked message ready again.
+func (m *Machine) putBack(x *record) {
+	m.unacked.sub(x)
+	m.away.remove(x.seq)
+	m.ready.putBack(x)
+}
+
+// release reports that a message left the queue. Runs become one effect as long as nothing else comes between.
+func (m *Machine) release(seq Seq, out []Effect) []Effect {
+	if n := len(out); n > m.effectsBefore {
+		if last := &out[n-1]; last.Kind == KindRelease && last.To+1 == seq {
+			last.To = seq
+			return out
+		}
+	}
+	return append(out, Effect{Kind: KindRelease, Seq: seq, To: seq})
+}
+
+// releaseDropped reports messages that left in bulk, in ascending order. A range goes from the first dropped one to the last before the next message that the queue
+// still holds, so a purge is as many effects as there are messages left in between, however many were purged.
+func (m *Machine) releaseDropped(out []Effect) []Effect {
+	for m.dropped.n > 0 && m.budget.releases > 0 {
+		m.budget.releases--
+		first, _ := m.dropped.next(0)
+		last := m.nextSeq - 1
+		if q, ok := m.nextHeld(first); ok {
+			last = q - 1
+		}
+		if last, _ = m.dropped.before(last + 1); last < first {
+			last = first
+		}
+		m.dropped.dropThrough(last)
+		out = append(out, Effect{Kind: KindRelease, Seq: first, To: last})
+	}
+	return out
+}
+
+// nextHeld returns the least seq >= q that the queue holds.
+func (m *Machine) nextHeld(q Seq) (Seq, bool) {
+	a, aOK := m.ready.seqs.next(q)
+	b, bOK := m.away.next(q)
+	switch {
+	case aOK && bOK:
+		return min(a, b), true
+	case aOK:
+		return a, true
+	}
+	return b, bOK
+}
+
+// purge carries out OpPurge.
+func (m *Machine) purge(out []Effect) (Reply, []Effect) {
+	n := m.ready.sums.n
+	if n == 0 {
+		return Reply{}, out
+	}
+	m.dropped.addAll(&m.ready.seqs)
+	m.ready.reset()
+	if mutant == mutantPurgeTakesReturning {
+		for ; len(m.returning) > 0; n++ {
+			x := m.returning.pop()
+			m.unacked.sub(&x)
+			m.away.remove(x.seq)
+			m.dropped.add(x.seq)
+		}
+	}
+	return Reply{A: n}, m.releaseDropped(out)
+}

@@ -1,0 +1,230 @@
+package segment
+
+import (
+	"errors"
+
+	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/internal/frame"
+)
+
+const (
+	// compactSegmentsMax bounds how many files one Collect compacts, and so how long it takes.
+	compactSegmentsMax = 4
+	// aliveDivisor: a file is compacted when less than one in aliveDivisor of its bytes is alive.
+	aliveDivisor = 4
+	// compactActiveBytesMin is from what length on the active file is worth compacting, too.
+	compactActiveBytesMin = 1 << 20
+)
+
+// Cut is a moment in the life of a store: releases before it belong to it, those after it do not. Cuts count up from 1 and mean nothing after the
+// store was closed.
+type Cut uint64
+
+// releases are the records released in one epoch.
+type releases struct {
+	epoch Cut
+	seqs  []uint64
+}
+
+// Release says that the machine needs seq no more. The record stays, and can be read, until a Collect of a cut taken after this call. A number that
+// the store does not have, or that was released before, is ignored. A released number is not appended again.
+func (s *Store) Release(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.index.n == 0 {
+		return
+	}
+	ci, i, found := s.index.find(seq)
+	if !found {
+		return
+	}
+	p := &s.index.chunks[ci].places[i]
+	if p.released() {
+		return
+	}
+	p.bodyBytes |= releasedBit
+	s.segment(p.number).released += frame.OverheadBytes + p.length()
+	if n := len(s.released); n == 0 || s.released[n-1].epoch != s.epoch {
+		s.released = append(s.released, releases{epoch: s.epoch})
+	}
+	last := &s.released[len(s.released)-1]
+	last.seqs = append(last.seqs, seq)
+}
+
+// Cut marks the moment at which the state for a checkpoint (or a stream) is taken: call it at the same entry boundary.
+func (s *Store) Cut() Cut {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++
+	return s.epoch
+}
+
+// Collect drops the records that were released before the cut, deletes the files without a record, and rewrites the live records of files that are
+// less than a quarter alive (at most four files in one call) behind the others. Call it with the cut of a checkpoint when that checkpoint is durable;
+// pinned are older cuts that streams still read from: nothing released after any of them is dropped.
+//
+// An error that is not storage.ErrFatal leaves the store usable and is worth a later try; a *storage.CorruptError names a damaged file.
+func (s *Store) Collect(durable Cut, pinned ...Cut) error {
+	for _, c := range pinned {
+		durable = min(durable, c)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.usable(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.dropReleased(durable)
+	s.mu.Unlock()
+	// A file may be empty because its records were appended once more: those must be durable first.
+	if err := s.sync(); err != nil {
+		return err
+	}
+	removed, err := s.removeEmpty()
+	if err == nil {
+		var more bool
+		more, err = s.compact()
+		removed = removed || more
+	}
+	if removed {
+		// Else a deleted file that was not sealed could come back in front of a newer one.
+		if syncErr := s.fsys.SyncDir(s.dir); syncErr != nil {
+			return s.fail(syncErr)
+		}
+	}
+	return err
+}
+
+// dropReleased takes the records released before the cut out of the index; s.mu is held.
+func (s *Store) dropReleased(cut Cut) {
+	n := 0
+	for n < len(s.released) && s.released[n].epoch < cut {
+		for _, seq := range s.released[n].seqs {
+			if p, ok := s.index.del(seq); ok {
+				s.uncount(p)
+			}
+		}
+		n++
+	}
+	s.released = append(s.released[:0:0], s.released[n:]...)
+}
+
+// removeEmpty deletes every file without a record, the active one included.
+func (s *Store) removeEmpty() (removed bool, err error) {
+	for i := 0; i < len(s.segments); {
+		if s.segments[i].records > 0 {
+			i++
+			continue
+		}
+		if err := s.remove(i); err != nil {
+			return removed, err
+		}
+		removed = true
+	}
+	return removed, nil
+}
+
+// remove deletes file i. Readers of it finish first with what they have open.
+func (s *Store) remove(i int) error {
+	seg := s.segments[i]
+	if err := s.fsys.Remove(seg.name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments = append(s.segments[:i:i], s.segments[i+1:]...)
+	seg.gone = true
+	if seg == s.active {
+		s.active = nil
+		frame.PutBuffer(s.buf)
+		s.buf = nil
+		s.dirty, s.dirDirty, s.cut = false, false, false
+	} else if seg.file != nil {
+		s.open--
+	}
+	if seg.refs > 0 || seg.file == nil {
+		return nil
+	}
+	_ = seg.file.Close() // nothing in it matters any more
+	seg.file = nil
+	return nil
+}
+
+// compact rewrites the live records of mostly dead files and deletes these.
+func (s *Store) compact() (removed bool, err error) {
+	if a := s.active; s.writable() && a.end >= s.limit.compactActiveBytesMin && a.liveBytes*aliveDivisor < a.end {
+		if err := s.seal(); err != nil {
+			return false, err
+		}
+	}
+	var victims []*segmentFile
+	for _, seg := range s.segments {
+		if seg != s.active && seg.liveBytes*aliveDivisor < seg.end && len(victims) < compactSegmentsMax {
+			victims = append(victims, seg)
+		}
+	}
+	if len(victims) == 0 {
+		return false, nil
+	}
+	for _, seg := range victims {
+		if err := s.rewrite(seg); err != nil {
+			return false, err
+		}
+	}
+	if err := s.sync(); err != nil {
+		return false, err
+	}
+	return s.removeEmpty()
+}
+
+// rewrite appends the live records of a sealed file to the active one.
+func (s *Store) rewrite(seg *segmentFile) error {
+	s.mu.Lock()
+	err := s.acquire(seg)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = s.rewriteOpen(seg)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.release(seg))
+}
+
+func (s *Store) rewriteOpen(seg *segmentFile) error {
+	type live struct {
+		seq uint64
+		at  place
+	}
+	var found []live
+	buf := frame.GetBuffer()
+	defer frame.PutBuffer(buf)
+	end, err := scan(seg, seg.end, buf, func(seq uint64, p place) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if now, ok := s.index.get(seq); ok && now.sameAs(p) {
+			found = append(found, live{seq, now})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if end != seg.end {
+		return &storage.CorruptError{File: seg.name, OffsetBytes: end, Reason: "the record does not match its checksum"}
+	}
+	var record []byte
+	for _, l := range found {
+		total := int(l.at.length()) + frame.OverheadBytes
+		if cap(record) < total {
+			record = make([]byte, total)
+		}
+		record = record[:total]
+		if err := readRecord(seg, l.at, l.seq, record); err != nil {
+			return err
+		}
+		if err := s.append(l.seq, record[frame.OverheadBytes:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/internal/frame"
+	"github.com/warrenmq/warren/storage/storagetest"
+)
+
+func openSmall(t *testing.T, fsys storage.FS) *Store {
+	t.Helper()
+	s, err := open(fsys, testDir, nil, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNoFileBeforeTheFirstAppendAndNoneAfterTheLastRelease(t *testing.T) {
+	fsys := storagetest.New()
+	s := openSmall(t, fsys)
+	if err := errors.Join(s.Sync(), s.Collect(s.Cut())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fsys.Stat(testDir); err == nil {
+		t.Fatal("an empty store made its folder")
+	}
+	if err := errors.Join(s.Append(1, body(1)), s.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := fsys.List(testDir); len(names) != 1 || names[0] != "00000001.seg" {
+		t.Fatalf("files after the first append: %v", names)
+	}
+	s.Release(1)
+	if err := s.Collect(s.Cut()); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := fsys.List(testDir); len(names) != 0 {
+		t.Fatalf("files after the last release: %v", names)
+	}
+	if st := s.Stats(); st != (Stats{}) {
+		t.Fatalf("stats of an empty store: %+v", st)
+	}
+}
+
+func TestReadsWhatWasAppendedBufferedWrittenAndReopened(t *testing.T) {
+	fsys := storagetest.New()
+	s, err := Open(fsys, testDir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := []int{0, 1, 1000, directBodyBytes - 1, directBodyBytes, directBodyBytes + 1, frame.BufferBytes, 3 * frame.BufferBytes, 7}
+	want := func(i int) []byte { return bytes.Repeat([]byte{byte(i + 1)}, sizes[i]) }
+	verify := func(s *Store) {
+		t.Helper()
+		var buf []byte
+		for i := range sizes {
+			got, err := s.ReadInto(uint64(i), buf)
+			if err != nil || !bytes.Equal(got, want(i)) {
+				t.Fatalf("record %d of %d bytes: got %d, %v", i, sizes[i], len(got), err)
+			}
+			if buf == nil {
+				buf = make([]byte, 2*frame.BufferBytes)
+			}
+		}
+	}
+	for i := range sizes {
+		if err := s.Append(uint64(i), want(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify(s)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	verify(s)
+	fsys.Crash()
+	if s, err = Open(fsys, testDir, nil); err != nil {
+		t.Fatal(err)
+	}
+	verify(s)
+	if _, err := s.Read(99); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("read of a record that is not there: %v", err)
+	}
+}
+
+func TestAppendAgainIsHarmlessAndTheLastOneCounts(t *testing.T) {
+	fsys := storagetest.New()
+	s := openSmall(t, fsys)
+	for range 3 {
+		for seq := uint64(1); seq <= 40; seq++ {
+			if err := s.Append(seq, body(seq)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if s.Len() != 40 {
+		t.Fatalf("%d records", s.Len())
+	}
+	checkCounts(t, s)
+	if err := errors.Join(s.Sync(), s.Collect(s.Cut())); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats()
+	fsys.Crash()
+	s = openSmall(t, fsys)
+	if after := s.Stats(); after != before {
+		t.Fatalf("reopened %+v, before %+v", after, before)
+	}
+}
+
+// A file becomes empty when its records are appended once more. It must stay until the new ones are durable.
+func TestFileOfRecordsAppendedAgainStaysUntilTheyAreSynced(t *testing.T) {
+	fsys := storagetest.New()
+	s := openSmall(t, fsys)
+	big := bytes.Repeat([]byte("x"), int(small.segmentBytesMax))
+	if err := errors.Join(s.Append(1, big), s.Append(2, big), s.Sync(), s.Append(1, big)); err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFault(func(op storagetest.Op) error {
+		if op.Kind == storagetest.OpSync {
+			return storagetest.ErrInjected
+		}
+		return nil
+	})
+	if err := s.Collect(s.Cut()); !errors.Is(err, storage.ErrFatal) {
+		t.Fatalf("collect with a failing sync: %v", err)
+	}
+	fsys.SetFault(nil)
+	fsys.Crash()
+	if s = openSmall(t, fsys); !s.Has(1) || !s.Has(2) {
+		t.Fatal("a synced record is gone")
+	}
+}
+
+func TestReleasedRecordStaysUntilADurableCutAndNoPinIsBefore(t *testing.T) {
+	s := openSmall(t, storagetest.New())
+	if err := s.Append(1, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	stream := s.Cut()
+	checkpoint := s.Cut()
+	s.Release(1)
+	s.Release(1)
+	s.Release(7)
+	if s.Len() != 0 {
+		t.Fatalf("%d live records after the release", s.Len())
+	}
+	later := s.Cut()
+	for _, collect := range []error{s.Collect(checkpoint), s.Collect(later, stream), s.Collect(later, later, stream)} {
+		if collect != nil {
+			t.Fatal(collect)
+		}
+		if got, err := s.Read(1); err != nil || string(got) != "one" {
+			t.Fatalf("record released behind the cut: %q, %v", got, err)
+		}
+	}
+	if err := s.Collect(later); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(1); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("collected record: %v", err)
+	}
+}
+
+func TestOneStuckMessageDoesNotPinDisk(t *testing.T) {
+	fsys := storagetest.New()
+	o := newOwner(t, fsys)
+	for range 400 {
+		o.must(o.append())
+	}
+	for len(o.live) > 1 {
+		o.release(1)
+	}
+	full := o.store.Stats()
+	for range 1 + full.Segments/compactSegmentsMax {
+		o.must(o.checkpoint(nil))
+	}
+	after := o.store.Stats()
+	if after.Segments > 2 || after.DiskBytes > 2<<10 || full.DiskBytes < 50<<10 {
+		t.Fatalf("before %+v, after %+v", full, after)
+	}
+	o.check()
+	fsys.Crash()
+	o.reopen()
+}
+
+// A released record that no durable cut covers is moved by compaction like a live one, and stays released.
+func TestCompactionKeepsWhatAnOlderCheckpointNeeds(t *testing.T) {
+	fsys := storagetest.New()
+	o := newOwner(t, fsys)
+	for range 400 {
+		o.must(o.append())
+	}
+	for len(o.live) > 3 {
+		o.release(1)
+	}
+	o.must(o.checkpoint(func() { o.release(0); o.release(0) }))
+	o.check()
+	fsys.Crash()
+	o.reopen()
+	if len(o.live) != 3 {
+		t.Fatalf("%d records in the checkpoint", len(o.live))
+	}
+}
+
+func TestFullDiskIsAnErrorThatPassesAndLosesNothing(t *testing.T) {
+	for _, torn := range []int{0, 1, 15, 17, 100, 700} {
+		t.Run(fmt.Sprint(torn), func(t *testing.T) {
+			fsys := storagetest.New()
+			o := newOwner(t, fsys)
+			rng := rand.New(rand.NewPCG(1, uint64(torn)))
+			full, refused := false, 0
+			fsys.SetFault(func(op storagetest.Op) error {
+				if full && op.Kind == storagetest.OpWrite {
+					return &storagetest.TornWrite{Bytes: torn}
+				}
+				return nil
+			})
+			for i := range 2000 {
+				full = i%40 > 30
+				if err := o.step(rng); err != nil {
+					refused++
+					if errors.Is(err, storage.ErrFatal) {
+						t.Fatalf("a full disk is fatal: %v", err)
+					}
+				}
+				if i%400 == 399 {
+					o.check()
+				}
+			}
+			full = false
+			o.must(o.checkpoint(nil))
+			o.check()
+			fsys.Crash()
+			o.reopen()
+			if refused == 0 {
+				t.Fatal("nothing was refused")
+			}
+		})
+	}
+}
+
+func TestFailedSyncIsFinal(t *testing.T) {
+	fsys := storagetest.New()
+	s := openSmall(t, fsys)
+	if err := s.Append(1, []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFault(func(op storagetest.Op) error {
+		if op.Kind == storagetest.OpSync {
+			return storagetest.ErrInjected
+		}
+		return nil
+	})
+	if err := s.Sync(); !errors.Is(err, storage.ErrFatal) || !errors.Is(err, storagetest.ErrInjected) {
+		t.Fatalf("failed sync: %v", err)
+	}
+	fsys.SetFault(nil)
+	for name, err := range map[string]error{"Sync": s.Sync(), "Append": s.Append(2, nil), "Collect": s.Collect(s.Cut())} {
+		if !errors.Is(err, storage.ErrFatal) {
+			t.Errorf("%s after a failed sync: %v", name, err)
+		}
+	}
+}
+
+func TestClosedStoreRefuses(t *testing.T) {
+	s := openSmall(t, storagetest.New())
+	if err := errors.Join(s.Append(1, []byte("a")), s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := s.Read(1)
+	for _, err := range []error{readErr, s.Append(2, nil), s.Sync(), s.Collect(1)} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	if err := s.Append(3, make([]byte, BodyBytesMax+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+// Readers work while the owner appends, syncs, rolls, compacts and deletes files under them.
+func TestReadsBesideAppendSyncAndCollect(t *testing.T) {
+	s := openSmall(t, storagetest.New())
+	const records, window = 4000, 300
+	var mu sync.Mutex
+	low, high := uint64(1), uint64(1) // live are [low, high), of the others every 50th
+	var readers sync.WaitGroup
+	for r := range 4 {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(r), 5))
+			for {
+				mu.Lock()
+				lo, hi := low, high
+				mu.Unlock()
+				if hi >= records {
+					return
+				}
+				if hi == lo {
+					continue
+				}
+				seq := lo + rng.Uint64N(hi-lo)
+				got, err := s.Read(seq)
+				if err == nil && !bytes.Equal(got, body(seq)) || err != nil && !errors.Is(err, ErrNotFound) {
+					t.Errorf("record %d: %d bytes, %v", seq, len(got), err)
+					return
+				}
+				if st := s.Stats(); st.LiveBytes > st.DiskBytes {
+					t.Errorf("stats %+v", st)
+				}
+			}
+		})
+	}
+	for seq := uint64(1); seq <= records; seq++ {
+		if err := s.Append(seq, body(seq)); err != nil {
+			t.Error(err)
+			break
+		}
+		mu.Lock()
+		high = seq + 1
+		if high-low > window {
+			low++
+		}
+		release := low - 1
+		mu.Unlock()
+		if release%50 != 0 {
+			s.Release(release)
+		}
+		if seq%100 == 0 {
+			if err := errors.Join(s.Sync(), s.Collect(s.Cut())); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+	}
+	mu.Lock()
+	high = records
+	mu.Unlock()
+	readers.Wait()
+	for seq := uint64(50); seq <= records; seq += 50 {
+		if got, err := s.Read(seq); err != nil || !bytes.Equal(got, body(seq)) {
+			t.Fatalf("record %d that was never released: %v", seq, err)
+		}
+	}
+}
