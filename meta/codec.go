@@ -35,6 +35,12 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendBool(dst, c.IfUnused)
 	case OpDeclareQueue:
 		dst = appendQueue(dst, &c.Queue)
+	case OpAllotReplica:
+		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
+	case OpSetMembers:
+		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
+		dst = codec.AppendUvarint(dst, c.Token)
+		dst = appendMembers(dst, c.Queue.Members)
 	case OpDeleteQueue, OpDeleteAborted:
 		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
 		dst = codec.AppendUvarint(dst, c.Token)
@@ -89,6 +95,12 @@ func decodeCommand(r *codec.Reader, c *Command) {
 	case OpDeleteQueue, OpDeleteAborted:
 		c.Queue.ID = QueueID(r.Uvarint())
 		c.Token = r.Uvarint()
+	case OpAllotReplica:
+		c.Queue.ID = QueueID(r.Uvarint())
+	case OpSetMembers:
+		c.Queue.ID = QueueID(r.Uvarint())
+		c.Token = r.Uvarint()
+		c.Queue.Members = decodeMembers(r)
 	case OpBind, OpUnbind:
 		c.Binding = decodeBinding(r)
 	case OpDropOwned:

@@ -161,6 +161,9 @@ func appendQueue(dst []byte, q *Queue) []byte {
 	for _, id := range q.Replicas {
 		dst = codec.AppendUvarint(dst, uint64(id))
 	}
+	dst = appendMembers(dst, q.Members)
+	dst = codec.AppendUvarint(dst, q.MembersIndex)
+	dst = codec.AppendUvarint(dst, q.NextReplica)
 	dst = appendMillis(dst, q.CreatedMillis)
 	dst = codec.AppendUvarint(dst, q.ConfigVersion)
 	return codec.AppendUvarint(dst, q.AbortedToken)
@@ -180,6 +183,8 @@ func decodeQueue(r *codec.Reader) Queue {
 			q.Replicas[i] = NodeID(r.Uvarint())
 		}
 	}
+	q.Members = decodeMembers(r)
+	q.MembersIndex, q.NextReplica = r.Uvarint(), r.Uvarint()
 	q.CreatedMillis = decodeMillis(r)
 	q.ConfigVersion = r.Uvarint()
 	q.AbortedToken = r.Uvarint()
@@ -204,4 +209,29 @@ func decodeBinding(r *codec.Reader) Binding {
 	b.RoutingKey = r.String()
 	b.Arguments = decodeArguments(r)
 	return b
+}
+
+// memberBytesMin is the length of the shortest encoded member.
+const memberBytesMin = 3
+
+func appendMembers(dst []byte, members []Member) []byte {
+	dst = codec.AppendUvarint(dst, uint64(len(members)))
+	for _, m := range members {
+		dst = codec.AppendUvarint(dst, uint64(m.Node))
+		dst = codec.AppendUvarint(dst, m.Replica)
+		dst = codec.AppendBool(dst, m.NonVoting)
+	}
+	return dst
+}
+
+func decodeMembers(r *codec.Reader) []Member {
+	n := r.Count(memberBytesMin)
+	if n == 0 {
+		return nil
+	}
+	members := make([]Member, n)
+	for i := range members {
+		members[i] = Member{Node: NodeID(r.Uvarint()), Replica: r.Uvarint(), NonVoting: r.Bool()}
+	}
+	return members
 }

@@ -51,6 +51,11 @@ const (
 	OpSweep Op = 20
 	// OpPutParameter sets the global parameter Name to the JSON text Text; an empty Text removes it.
 	OpPutParameter Op = 21
+	// OpAllotReplica gives the replica id for a new member of the queue Queue.ID: Reply.Count. It is spent even if the member never comes. ReasonNoQueue.
+	OpAllotReplica Op = 22
+	// OpSetMembers notes the membership Queue.Members of the group Queue.ID as of its change at log index Token. An index not above the noted one changes nothing (Existed).
+	// ReasonNoQueue.
+	OpSetMembers Op = 23
 )
 
 // Limits of the catalogue: constants of the machine's version, so that every replica agrees.

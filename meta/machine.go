@@ -85,6 +85,10 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.sweep()
 	case OpPutParameter:
 		return m.putParameter(c.Name, c.Text)
+	case OpAllotReplica:
+		return m.allotReplica(c.Queue.ID)
+	case OpSetMembers:
+		return m.setMembers(c.Queue.ID, c.Queue.Members, c.Token)
 	}
 	invariant.Failf("catalogue command of unknown op %d", c.Op)
 	return Reply{}

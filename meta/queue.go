@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/warrenmq/warren/amqp"
@@ -56,8 +57,9 @@ func settled(h *VHost, in *Queue) Queue {
 		q.Replicas = slices.Clone(in.Replicas)
 		slices.Sort(q.Replicas)
 		q.Replicas = slices.Compact(q.Replicas)
+		q.Members, q.MembersIndex, q.NextReplica = firstMembers(q.Replicas), 0, uint64(len(q.Replicas))+1
 	} else {
-		q.Replicas = nil
+		q.Replicas, q.Members, q.MembersIndex, q.NextReplica = nil, nil, 0, 0
 	}
 	q.Type, q.Arguments = queueType(h, &q)
 	return q
@@ -101,14 +103,58 @@ func (m *Machine) deleteAborted(id QueueID, token uint64) Reply {
 	if token > old.AbortedToken {
 		q := *old
 		q.AbortedToken = token
-		h, _ := m.v.vhosts.Get(q.VHost)
-		next := *h
-		next.queues = h.queues.Set(q.Name, &q)
-		m.setVHost(&next)
-		m.v.queues = m.v.queues.Set(id, &q)
-		m.emit(Effect{Kind: QueueChanged, Queue: &q})
+		m.replaceQueue(&q)
 	}
 	return Reply{ID: uint64(id), Existed: true}
+}
+
+// replaceQueue puts a changed queue in place of the one with its id.
+func (m *Machine) replaceQueue(q *Queue) {
+	h, _ := m.v.vhosts.Get(q.VHost)
+	next := *h
+	next.queues = h.queues.Set(q.Name, q)
+	m.setVHost(&next)
+	m.v.queues = m.v.queues.Set(q.ID, q)
+	m.emit(Effect{Kind: QueueChanged, Queue: q})
+}
+
+func (m *Machine) allotReplica(id QueueID) Reply {
+	old := m.v.QueueByID(id)
+	if old == nil || !old.Durable {
+		return Reply{Reason: ReasonNoQueue, ID: uint64(id)}
+	}
+	q := *old
+	q.NextReplica++
+	m.replaceQueue(&q)
+	return Reply{ID: uint64(id), Count: old.NextReplica}
+}
+
+func (m *Machine) setMembers(id QueueID, members []Member, index uint64) Reply {
+	old := m.v.QueueByID(id)
+	if old == nil || !old.Durable {
+		return Reply{Reason: ReasonNoQueue, ID: uint64(id)}
+	}
+	if index <= old.MembersIndex {
+		return Reply{ID: uint64(id), Existed: true}
+	}
+	q := *old
+	q.MembersIndex = index
+	q.Members = slices.Clone(members)
+	slices.SortFunc(q.Members, func(a, b Member) int { return cmp.Compare(a.Replica, b.Replica) })
+	for _, x := range q.Members {
+		q.NextReplica = max(q.NextReplica, x.Replica+1)
+	}
+	m.replaceQueue(&q)
+	return Reply{ID: uint64(id)}
+}
+
+// firstMembers numbers the bootstrap set of a group.
+func firstMembers(replicas []NodeID) []Member {
+	members := make([]Member, len(replicas))
+	for i, node := range replicas {
+		members[i] = Member{Node: node, Replica: uint64(i) + 1}
+	}
+	return members
 }
 
 // removeQueue removes a queue that stands in a virtual host, its bindings, and auto-delete exchanges that lose their last one by it.

@@ -58,7 +58,7 @@ func (h *history) binding() Binding {
 }
 
 func (h *history) command() Command {
-	switch h.r.IntN(24) {
+	switch h.r.IntN(27) {
 	case 0:
 		return Command{Op: OpRegisterNode, Node: Node{Name: h.pick("n1", "n2"), Token: uint64(h.r.IntN(4)), Address: h.pick("a", "b")}}
 	case 1, 2:
@@ -100,6 +100,11 @@ func (h *history) command() Command {
 		return Command{Op: OpBind, Binding: h.binding()}
 	case 22:
 		return Command{Op: OpUnbind, Binding: h.binding()}
+	case 23:
+		return Command{Op: OpAllotReplica, Queue: Queue{ID: FirstQueueID + QueueID(h.r.IntN(40))}}
+	case 24:
+		members := []Member{{Node: 2, Replica: uint64(2 + h.r.IntN(4)), NonVoting: h.r.IntN(2) == 0}, {Node: 1, Replica: 1}}
+		return Command{Op: OpSetMembers, Queue: Queue{ID: FirstQueueID + QueueID(h.r.IntN(40)), Members: members}, Token: uint64(h.r.IntN(9))}
 	}
 	q := h.queue()
 	return Command{Op: OpDropOwned, Owner: q.Owner}

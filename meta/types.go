@@ -125,12 +125,37 @@ type Queue struct {
 	Home     NodeID
 	HomeBoot Boot
 	// Replicas is the bootstrap set of a durable queue's group: the only one ever given to a start of the shard (PROTOCOL 5). Sorted; it never changes.
-	Replicas      []NodeID
+	Replicas []NodeID
+	// Members is the catalogue's copy of the group's membership, by rising replica id; it starts as the bootstrap set, numbered from 1, and follows the group.
+	Members []Member
+	// MembersIndex is the log index of the membership change that Members shows; 0 for the bootstrap set.
+	MembersIndex uint64
+	// NextReplica is the replica id that the next new member gets. Replica ids are never reused.
+	NextReplica   uint64
 	CreatedMillis int64
 	// ConfigVersion rises with every change of what the queue's machine must know; it starts at 1.
 	ConfigVersion uint64
 	// AbortedToken is the highest seal token whose delete was called off; a delete with a token not above it is refused.
 	AbortedToken uint64
+}
+
+// Member is one replica of a durable queue's group.
+type Member struct {
+	Node NodeID
+	// Replica is the id by which the group knows it.
+	Replica uint64
+	// NonVoting says that it follows and does not count for a majority.
+	NonVoting bool
+}
+
+// MemberOn returns the queue's replica on a node; ok is false if it has none.
+func (q *Queue) MemberOn(node NodeID) (m Member, ok bool) {
+	for _, m := range q.Members {
+		if m.Node == node {
+			return m, true
+		}
+	}
+	return Member{}, false
 }
 
 // LockedFor tells whether an exclusive queue is locked for the connection.

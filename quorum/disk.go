@@ -71,7 +71,7 @@ func (d *disk) load(r *replica) error {
 	}
 	for seq := range r.m.Live {
 		if r.bodies.get(seq) == nil && !d.store.Has(uint64(seq)) {
-			return &storage.CorruptError{File: d.dir, Reason: fmt.Sprintf("the body of message %d is missing", seq)}
+			return &storage.CorruptError{File: d.dir, OffsetBytes: -1, Reason: fmt.Sprintf("the body of message %d is missing", seq)}
 		}
 	}
 	return nil
@@ -80,11 +80,11 @@ func (d *disk) load(r *replica) error {
 // restore takes a checkpoint and its tail.
 func (d *disk) restore(r *replica, rec *checkpoint.Recovered) error {
 	if rec.ShardID != uint64(d.id) {
-		return &storage.CorruptError{File: d.dir, Reason: fmt.Sprintf("the checkpoint belongs to group %d", rec.ShardID)}
+		return &storage.CorruptError{File: d.dir, OffsetBytes: -1, Reason: fmt.Sprintf("the checkpoint belongs to group %d", rec.ShardID)}
 	}
 	m, err := queue.Restore(rec.Snapshot)
 	if err != nil {
-		return &storage.CorruptError{File: d.dir, Reason: fmt.Sprintf("the checkpoint's snapshot cannot be read: %v", err)}
+		return &storage.CorruptError{File: d.dir, OffsetBytes: -1, Reason: fmt.Sprintf("the checkpoint's snapshot cannot be read: %v", err)}
 	}
 	r.m, r.applied = m, rec.Index
 	for i := range rec.Entries {
@@ -171,7 +171,7 @@ func (g *group) checkpoint() error {
 	if err := d.store.Sync(); err != nil {
 		return err
 	}
-	if err := d.write(&g.replica, c.cp); err != nil {
+	if err := d.write(&g.replica, c.cp); err != nil && !errors.Is(err, checkpoint.ErrNotNewer) { // nothing was applied since the last one
 		return err
 	}
 	d.saved(&g.replica, c.unsaved)

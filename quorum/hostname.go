@@ -64,7 +64,7 @@ func forgetHostName(fs storage.FS, hostDir string) error {
 		}
 		var s pb.RaftDataStatus
 		if len(src) < flagChecksumBytes || flagChecksum(src[flagChecksumBytes:]) != string(src[:flagChecksumBytes]) || s.Unmarshal(src[flagChecksumBytes:]) != nil {
-			return &storage.CorruptError{File: name, Reason: "the file does not match its checksum"}
+			return &storage.CorruptError{File: name, OffsetBytes: -1, Reason: "the file does not match its checksum"}
 		}
 		if s.Hostname == "" {
 			continue

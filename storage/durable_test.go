@@ -62,28 +62,28 @@ func TestEnsureDirIsDurableAfterAnInterruptedOne(t *testing.T) {
 // The parent of a directory that an operator made may be closed to us.
 func TestEnsureDirToleratesAParentThatCannotBeRead(t *testing.T) {
 	fsys := storagetest.New()
-	if err := storage.EnsureDir(fsys, "/home/warren"); err != nil {
+	if err := storage.EnsureDir(fsys, "/srv/warren"); err != nil {
 		t.Fatal(err)
 	}
 	fsys.SetFault(func(op storagetest.Op) error {
-		if op.Kind == storagetest.OpSyncDir && op.Name == "/home" {
+		if op.Kind == storagetest.OpSyncDir && op.Name == "/srv" {
 			return fs.ErrPermission
 		}
 		return nil
 	})
-	if err := storage.EnsureDir(fsys, "/home/warren"); err != nil {
+	if err := storage.EnsureDir(fsys, "/srv/warren"); err != nil {
 		t.Errorf("existing: %v", err)
 	}
-	if err := storage.EnsureDir(fsys, "/home/warren/data"); err != nil {
+	if err := storage.EnsureDir(fsys, "/srv/warren/data"); err != nil {
 		t.Errorf("below: %v", err)
 	}
-	if err := storage.EnsureDir(fsys, "/home/other"); err == nil {
+	if err := storage.EnsureDir(fsys, "/srv/other"); err == nil {
 		t.Error("a new directory whose name cannot be synced")
 	}
-	if err := errors.Join(storage.WriteFile(fsys, "/home/warren/f", nil)); err != nil {
+	if err := errors.Join(storage.WriteFile(fsys, "/srv/warren/f", nil)); err != nil {
 		t.Fatal(err)
 	}
-	if err := storage.EnsureDir(fsys, "/home/warren/f"); err == nil {
+	if err := storage.EnsureDir(fsys, "/srv/warren/f"); err == nil {
 		t.Error("a file was taken for a directory")
 	}
 }

@@ -30,7 +30,7 @@ var (
 )
 
 // Store is the message store of one queue. All methods may be called concurrently. Append, Sync and Collect wait for each other; Read, Release, Cut,
-// Has, Len and Stats never wait for the disk of another call.
+// Has, Len and Stats never wait for a write or a sync.
 type Store struct {
 	fsys  storage.FS
 	dir   string
@@ -103,62 +103,49 @@ func (s *Store) usable() error {
 	return s.failed
 }
 
-// append does Append under s.writing. A record that replaces a released one (compaction) stays released.
+// append does Append under s.writing. A record that replaces a released one (compaction) stays released. Sums and copies are made without s.mu, behind
+// the part of the buffer that readers know, because Release and Read wait for s.mu.
 func (s *Store) append(seq uint64, body []byte) error {
 	total := int64(frame.OverheadBytes + len(body))
 	if err := s.room(total); err != nil {
 		return err
 	}
 	seg := s.active
-	at := seg.end
-	seed := frame.Seed(seg.salt, at)
-	direct := len(body) >= s.limit.directBodyBytes
-	s.mu.Lock()
-	if s.buf == nil {
-		s.buf = frame.GetBuffer()[:0]
+	at, seed := seg.end, frame.Seed(seg.salt, seg.end)
+	buf, flushed := s.buf, s.flushed
+	if buf == nil {
+		buf = frame.GetBuffer()[:0]
 	}
-	undo := len(s.buf)
-	if direct {
-		s.buf = frame.AppendHeader(s.buf, seed, seq, body)
+	s.dirty = true
+	if len(body) < s.limit.directBodyBytes {
+		buf = frame.Append(buf, seed, seq, body)
 	} else {
-		s.buf = frame.Append(s.buf, seed, seq, body)
-	}
-	s.mu.Unlock()
-	if direct {
-		if err := s.writeDirect(body, undo); err != nil {
+		if err := s.writeDirect(frame.AppendHeader(buf, seed, seq, body), body); err != nil {
 			return err
 		}
+		buf, flushed = buf[:0], at+total
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buf, s.flushed = buf, flushed
 	seg.end = at + total
 	seg.lastSeq = seq
-	if direct {
-		s.flushed = seg.end
-	}
 	s.setPlace(seq, place{number: seg.number, offset: uint32(at), bodyBytes: uint32(len(body))})
-	s.mu.Unlock()
-	s.dirty = true
 	return nil
 }
 
-// writeDirect writes the buffer, whose last record lacks its body, and the body. On failure that record is taken out of the buffer again.
-func (s *Store) writeDirect(body []byte, undo int) error {
-	start := s.flushed + int64(len(s.buf))
-	err := s.writeBuffer()
-	if err == nil {
-		if _, err = s.active.file.WriteAt(body, start); err == nil {
-			return nil
-		}
-		s.mu.Lock()
-		s.flushed = s.active.end // the header just written is garbage now
-		s.mu.Unlock()
-	} else {
-		s.mu.Lock()
-		s.buf = s.buf[:undo]
-		s.mu.Unlock()
-	}
+// writeDirect writes the collected records and the header of one more, then its body. After a failure the collected records are written once more by
+// whatever comes next.
+func (s *Store) writeDirect(collected, body []byte) error {
 	s.cut = true
-	return err
+	if _, err := s.active.file.WriteAt(collected, s.flushed); err != nil {
+		return err
+	}
+	if _, err := s.active.file.WriteAt(body, s.flushed+int64(len(collected))); err != nil {
+		return err
+	}
+	s.cut = false
+	return nil
 }
 
 // writeBuffer writes what is collected. A repeated call after a failure writes the same bytes to the same place.
@@ -166,7 +153,6 @@ func (s *Store) writeBuffer() error {
 	if len(s.buf) == 0 {
 		return nil
 	}
-	s.dirty = true
 	if _, err := s.active.file.WriteAt(s.buf, s.flushed); err != nil {
 		return err
 	}

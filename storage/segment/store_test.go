@@ -115,6 +115,25 @@ func TestAppendAgainIsHarmlessAndTheLastOneCounts(t *testing.T) {
 	}
 }
 
+func TestAppendNeitherSyncsNorCuts(t *testing.T) {
+	fsys := storagetest.New()
+	s := openSmall(t, fsys)
+	if err := errors.Join(s.Append(1, nil), s.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fsys.SetFault(func(op storagetest.Op) error {
+		if op.Kind == storagetest.OpSync || op.Kind == storagetest.OpTruncate {
+			return storagetest.ErrInjected
+		}
+		return nil
+	})
+	for i, length := range []int{10, 900, 1000, 5, 700} {
+		if err := s.Append(uint64(i), make([]byte, length)); err != nil {
+			t.Errorf("append of %d bytes: %v", length, err)
+		}
+	}
+}
+
 // A file becomes empty when its records are appended once more. It must stay until the new ones are durable.
 func TestFileOfRecordsAppendedAgainStaysUntilTheyAreSynced(t *testing.T) {
 	fsys := storagetest.New()
