@@ -130,7 +130,7 @@ func TestCommandEntry(t *testing.T) {
 	if err := DecodeEntry(src, &e); err != nil || e.Kind != EntryCommand || e.NowMillis != 7 || !reflect.DeepEqual(e.Command, Command{Op: OpUnseal, To: 9}) {
 		t.Fatalf("decoded %+v: %v", e, err)
 	}
-	for _, bad := range [][]byte{nil, {0}, {3}, {2}, src[:stampEnd], append(append([]byte(nil), src...), 0), AppendCommandEntry(nil, 0, &Command{Op: OpPurge})} {
+	for _, bad := range [][]byte{nil, {0}, {1}, {3}, {2}, src[:stampEnd], append(append([]byte(nil), src...), 0), AppendCommandEntry(nil, 0, &Command{Op: OpPurge})} {
 		if DecodeEntry(bad, &e) == nil {
 			t.Errorf("%x decodes", bad)
 		}

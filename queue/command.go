@@ -34,23 +34,25 @@ type Op uint8
 const (
 	// OpEnqueue adds one message. Fields: Session, Flags, Priority, BodyBytes, Envelope.
 	OpEnqueue Op = 1
-	// OpSubscribe adds a consumer. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive).
+	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive).
 	OpSubscribe Op = 2
 	// OpCancel removes a consumer; its unsettled deliveries stay outstanding. Fields: Session, Consumer. Reply.A = the session's last d.
 	OpCancel Op = 3
 	// OpDrained reports how far a session has written its deliveries to the socket: every d <= To. It opens windows again and settles no-ack deliveries. Fields: Session, To.
 	OpDrained Op = 4
-	// OpGet takes one message at once. Fields: Session, Flags (NoAck). Reply: CodeEmpty, or A = its d, B = ready messages left. The delivery has Consumer 0.
+	// OpGet takes one message at once. Fields: Session, Flags (NoAck). Reply: CodeEmpty (which makes no session), CodeLimit, or A = its d, B = ready messages left. The delivery has Consumer 0.
 	OpGet Op = 5
 	// OpSettle ends deliveries From..To (both included, at most limits.SettleRangeMax numbers) of the session that are still outstanding, by Outcome. With Consumer
-	// not 0 only those of that consumer. Numbers that are not outstanding change nothing. Reply.A = how many were settled.
+	// not 0 only those of that consumer. Numbers that are not outstanding change nothing. A delivery without acknowledgement is ended by OutcomeAck and OutcomeReturnFresh only.
+	// Reply.A = how many were settled. Fields: Session, Consumer, From, To, Outcome.
 	OpSettle Op = 6
 	// OpPurge drops all ready messages. Reply.A = how many.
 	OpPurge Op = 7
-	// OpQuery asks for counts. Reply.A = ready messages, B = consumers, C = outstanding deliveries.
+	// OpQuery asks for counts. Reply.A = ready messages, B = consumers, C = unacked messages (see Counts).
 	OpQuery Op = 8
 	// OpSessionClose ends a session: To is the last d that was written to the socket. No-ack deliveries <= To count as done, manual ones <= To return counted, all above To
-	// return uncounted. Consumers go. Reply.A = the session's last d.
+	// return uncounted (their acquired count stays). A To below what OpDrained reported counts as that. Consumers go. An unknown session is fine. Reply.A = the session's last d.
+	// Fields: Session, To.
 	OpSessionClose Op = 9
 )
 
@@ -58,15 +60,16 @@ const (
 const (
 	// OpTick drives on what is due: parts of bounded work that is left, and later every timer. Fields: none.
 	OpTick Op = 32
-	// OpConfigure replaces the Config if its Version is higher than the machine's. Fields: Config.
+	// OpConfigure replaces the Config if its Version is higher than the machine's (else CodeStale). Messages keep the priority that they got. Fields: Config.
 	OpConfigure Op = 33
 	// OpSeal asks whether the queue may be deleted under Condition. If so the queue is sealed: batches change nothing until Unseal. Fields: Condition. Reply: CodeOK with A = token,
-	// B = ready messages; CodeInUse; CodeNotEmpty. A sealed queue answers its present token.
+	// B = ready messages; CodeInUse; CodeNotEmpty. A sealed queue answers its present token. While it
+	// is sealed no message is assigned. A condition on what is still returning (IfEmpty, IfAutoDelete) is answered CodeNotEmpty.
 	OpSeal Op = 34
-	// OpUnseal takes back the seal with token To; another token changes nothing. Fields: To.
+	// OpUnseal takes back the seal with token To; another token changes nothing (CodeStale). Fields: To.
 	OpUnseal Op = 35
-	// OpNodeGone ends all sessions and pipelines of Node with a boot counter <= Boot.Counter that are not Boot itself being alive: the catalogue declared them dead. Fields: Node, Boot.
-	// After it every command of a boot counter <= Boot.Counter of that node is answered Fenced.
+	// OpNodeGone ends all sessions and pipelines of Node with a boot counter <= Boot.Counter: the catalogue declared them dead. Their messages return, and nothing counts as a failure.
+	// After it every batch of a boot counter <= Boot.Counter of that node is answered Fenced, whatever its nonce. Reply: CodeStale if that is so already. Fields: Node, Boot.
 	OpNodeGone Op = 36
 )
 
@@ -126,7 +129,8 @@ type Command struct {
 	ConsumerPriority int32
 	// Prefetch limits the consumer's unsettled deliveries; 0 = no limit.
 	Prefetch uint32
-	// WindowBytes and WindowCount limit the consumer's undrained deliveries: bodies' bytes and number. One message may exceed an empty byte window.
+	// WindowBytes and WindowCount limit the consumer's undrained deliveries: bodies' bytes and number. One message may exceed an empty byte window. 0 stands for
+	// WindowBytesDefault and WindowCountDefault; WindowCountMax caps the number.
 	WindowBytes uint32
 	WindowCount uint32
 	// BodyBytes is the length of the message body alone; counts and limits are in it.

@@ -123,19 +123,14 @@ func (r *roster) leave(c *consumer) {
 	}
 }
 
-// update puts a consumer that got credit at the end of its line and takes one that lost it out.
-func (r *roster) update(c *consumer) {
-	if c.hasCredit() == c.waiting {
+// regained puts a consumer that may have got credit at the end of its line. Credit is lost only by getting a message: see served.
+func (r *roster) regained(c *consumer) {
+	if c.waiting || !c.hasCredit() {
 		return
 	}
 	i, _ := r.line(c.priority)
-	if c.waiting {
-		r.lines[i].unlink(c)
-		r.waiting--
-	} else {
-		r.lines[i].push(c)
-		r.waiting++
-	}
+	r.lines[i].push(c)
+	r.waiting++
 }
 
 // served moves a consumer that just got a message to the end of its line, or out of it.
@@ -197,7 +192,7 @@ func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
 	s.lastConsumer = c.id
 	s.consumers = append(s.consumers, c) // ids rise, so the order holds
 	m.roster.join(c)
-	m.roster.update(c)
+	m.roster.regained(c)
 	m.hadConsumer, m.unusedDue = true, false
 	return Reply{}
 }

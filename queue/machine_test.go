@@ -126,6 +126,9 @@ func TestSyncSurvivesAnyMark(t *testing.T) {
 // TestPipelines lists them in order, and LastK knows each.
 func TestPipelines(t *testing.T) {
 	p := newPlayer(t)
+	if p.do("configure version=4 max=2"); p.m.Config() != (Config{Version: 4, PriorityMax: 2}) {
+		t.Errorf("config %+v", p.m.Config())
+	}
 	p.do("enqueue at=3.1.0.1", "enqueue at=1.2.5.1", "enqueue at=1.2.5.2", "enqueue at=2.1.0.1", "enqueue at=2.1.0.1")
 	want := []PipelineID{{1, Boot{2, 5}, 1}, {1, Boot{2, 5}, 2}, {2, Boot{1, 0}, 1}, {3, Boot{1, 0}, 1}}
 	got := p.m.Pipelines(make([]PipelineID, 1))[1:]
@@ -146,7 +149,7 @@ type footprint struct {
 	start uint64
 }
 
-const footprintMessages = 400_000
+const footprintMessages = 150_000
 
 func heapBytes() uint64 {
 	var s runtime.MemStats

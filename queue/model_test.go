@@ -14,7 +14,7 @@ import (
 var seedsFlag = flag.Int("queue.seeds", 0, "number of random histories of TestModel (0: the environment's QUEUE_SEEDS, else as many as fit into some 15 s)")
 
 const (
-	modelSeedsDefault = 1200
+	modelSeedsDefault = 1000
 	modelSteps        = 120
 )
 

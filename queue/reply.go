@@ -51,7 +51,8 @@ const (
 	VerdictRepeat Verdict = 2
 	// VerdictGap: batches before it are missing; Result.Next is the k that is wanted. Nothing changed.
 	VerdictGap Verdict = 3
-	// VerdictFenced: the boot was declared dead; Result.DeadBoot is the highest dead one. Nothing changed.
+	// VerdictFenced: the boot was declared dead; Result.DeadBoot is the highest dead one. If another incarnation of the same counter holds the pipeline it is that counter, so DeadBoot
+	// is never below the counter that was refused. Nothing changed.
 	VerdictFenced Verdict = 4
 	// VerdictSealed: the queue is sealed. Nothing changed and the batch did not take its k.
 	VerdictSealed Verdict = 5
@@ -69,12 +70,14 @@ type Result struct {
 
 // Counts are the numbers of a queue that people look at.
 type Counts struct {
+	// Ready and unacked messages and the bytes of their bodies. Messages of an ended session count as unacked until they are back; deliveries without acknowledgement count as
+	// neither, though the queue holds them until they are drained.
 	Ready, Unacked           uint64
 	ReadyBytes, UnackedBytes uint64
 	// Persistent counts messages (ready and unacked) of delivery mode 2.
 	Persistent, PersistentBytes uint64
 	Consumers                   uint64
-	// Totals since the machine was made.
+	// Totals since the machine was made. Rejected counts enqueues that a limit refused, Discarded deliveries settled with OutcomeDiscard.
 	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected, Discarded uint64
 	// NextSeq is the seq of the next message.
 	NextSeq Seq

@@ -65,7 +65,7 @@ func (m *Machine) drain(p *pipeline, cmd *Command, out []Effect) []Effect {
 		if c := s.consumer(x.consumer); c != nil && mutant != mutantDrainKeepsWindow {
 			c.undrained--
 			c.undrainedBytes -= uint64(x.bytes)
-			m.roster.update(c)
+			m.roster.regained(c)
 		}
 		if x.isNoAck() {
 			seq := x.seq

@@ -47,7 +47,7 @@ func (m *Machine) forgive(s *session, d uint64, x *delivery) {
 	if !x.isNoAck() {
 		c.unsettled--
 	}
-	m.roster.update(c)
+	m.roster.regained(c)
 }
 
 // finish carries out the outcome for a message whose delivery was taken away.

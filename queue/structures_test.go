@@ -113,7 +113,7 @@ func TestOutstanding(t *testing.T) {
 		want := map[uint64]Seq{}
 		last := uint64(0)
 		keep := g.IntN(10)
-		for range 3000 {
+		for range 1200 {
 			if g.IntN(2) == 0 || len(want) == 0 {
 				last += 1 + uint64(g.IntN(2)*g.IntN(2)*g.IntN(90))
 				o.add(last, delivery{record: record{seq: Seq(last * 3)}}, &pool)

@@ -44,13 +44,11 @@ func (m *Machine) releaseDropped(out []Effect) []Effect {
 	for m.dropped.n > 0 && m.budget.releases > 0 {
 		m.budget.releases--
 		first, _ := m.dropped.next(0)
-		last := m.nextSeq - 1
-		if q, ok := m.nextHeld(first); ok {
-			last = q - 1
+		end, ok := m.nextHeld(first)
+		if !ok {
+			end = m.nextSeq
 		}
-		if last, _ = m.dropped.before(last + 1); last < first {
-			last = first
-		}
+		last, _ := m.dropped.before(end)
 		m.dropped.dropThrough(last)
 		out = append(out, Effect{Kind: KindRelease, Seq: first, To: last})
 	}

@@ -38,11 +38,32 @@ func (e *event) delivery() Delivery {
 	return Delivery{Consumer: e.consumer, Redelivered: e.redelivered, DeliveryCount: e.deliveryCount, AcquiredCount: e.acquiredCount, D: e.d, Seq: e.seq, Envelope: e.envelope}
 }
 
+// attachRequest is what a node says when it attaches.
+type attachRequest struct {
+	pipeline queue.PipelineID
+	// answeredK is the last batch whose outcome the node took, marks how far it has the deliveries of each session.
+	answeredK uint64
+	marks     []queue.SessionMark
+	// seen is the highest log index that the node has seen an answer at: the replica must not be behind it.
+	seen uint64
+}
+
+// sink takes the stream of an attachment: this node's pipeline, or the connection to another node. Its methods are called one at a time, in log order, and do not block.
+type sink interface {
+	// synced is called first, with what the node lacks: outcomes in st, deliveries with their bodies.
+	synced(st queue.SyncState, deliveries []event)
+	events(evs []event)
+	// stop tells that the stream has ended: the node attaches again.
+	stop()
+}
+
 // attachment is one node that a replica serves. Its stream is in log order. A message whose body is on disk only is read here, never in apply; what follows it waits behind it, and
 // a goroutine that lives as long as there is such a backlog drains it. The backlog is bounded by the windows of the node's consumers and by its pipeline window.
 type attachment struct {
-	pipeline *pipeline
-	replica  *replica
+	to      sink
+	node    queue.NodeID
+	boot    uint64
+	replica *replica
 
 	mu      sync.Mutex // held while the pipeline takes events: the stream's order
 	bmu     sync.Mutex
@@ -80,14 +101,14 @@ func (a *attachment) pass(evs []event) {
 			j++
 		}
 		if j > i {
-			a.pipeline.events(evs[i:j])
+			a.to.events(evs[i:j])
 		}
 		i = j + 1
 	}
 }
 
 func (a *attachment) mine(e *event) bool {
-	return e.node == a.pipeline.id.Node && e.boot == a.pipeline.id.Boot.Counter
+	return e.node == a.node && e.boot == a.boot
 }
 
 func (a *attachment) cold(evs []event) bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/warrenmq/warren/queue"
 )
 
-// sink is a Receiver that settles everything it gets, in ranges, and counts.
-type sink struct {
+// settler is a Receiver that settles everything it gets, in ranges, and counts.
+type settler struct {
 	s         *Session
 	confirmed atomic.Int64
 	acked     atomic.Int64
@@ -18,7 +18,7 @@ type sink struct {
 	room      chan struct{}
 }
 
-func (k *sink) Completed(_ meta.QueueID, done []Completion) {
+func (k *settler) Completed(_ meta.QueueID, done []Completion) {
 	n := 0
 	for _, d := range done {
 		if d.Token == 1 {
@@ -34,10 +34,10 @@ func (k *sink) Completed(_ meta.QueueID, done []Completion) {
 	}
 }
 
-func (k *sink) Deliver(_ meta.QueueID, d []Delivery) { k.work <- d[len(d)-1].D }
+func (k *settler) Deliver(_ meta.QueueID, d []Delivery) { k.work <- d[len(d)-1].D }
 
-func (k *sink) Cancelled(meta.QueueID, queue.ConsumerID) {}
-func (k *sink) Gone(meta.QueueID)                        {}
+func (k *settler) Cancelled(meta.QueueID, queue.ConsumerID) {}
+func (k *settler) Gone(meta.QueueID)                        {}
 
 // BenchmarkFlow is one queue, one publisher with 1,000 unconfirmed at most, one consumer that acknowledges in ranges: what the shell without the broker reaches.
 func BenchmarkFlow(b *testing.B) {
@@ -49,7 +49,7 @@ func BenchmarkFlow(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			h := openHost(b, b.TempDir())
 			q := declare(b, h, "q", bench.durable)
-			k := &sink{work: make(chan uint64, 4096), room: make(chan struct{}, 1)}
+			k := &settler{work: make(chan uint64, 4096), room: make(chan struct{}, 1)}
 			k.s = h.OpenSession(k)
 			_ = k.s.Submit(q, &queue.Command{Op: queue.OpSubscribe, Consumer: 1, WindowBytes: 8 << 20, WindowCount: 4096}, 0)
 			k.s.Flush()
@@ -112,7 +112,7 @@ func BenchmarkManyQueues(b *testing.B) {
 	b.ResetTimer()
 	for i := range publishers {
 		go func() {
-			k := &sink{room: make(chan struct{}, 1)}
+			k := &settler{room: make(chan struct{}, 1)}
 			k.s = h.OpenSession(k)
 			cmd := queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: 1024, Envelope: make([]byte, 1024)}
 			sent := int64(0)

@@ -116,7 +116,7 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 	}
 	switch {
 	case k < next:
-		return kept{}, false, nil // under way already
+		return nil, false, nil // under way already
 	case k > next:
 		return nil, false, errGap
 	}

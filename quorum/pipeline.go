@@ -33,7 +33,8 @@ type pipeline struct {
 	again   bool     // the window or the target changed while sending
 	gone    bool
 
-	// Only touched by the stream of the serving replica, which is serial.
+	stream     sync.Mutex // held while the stream of the serving replica is taken; taken before mu
+	streamN    uint64     // number of the present attachment: what comes from an older one is not listened to
 	done       []Completion
 	deliveries []Delivery
 	lastD      map[queue.SessionID]uint64
@@ -61,12 +62,13 @@ type waiter struct {
 
 // target is the leader's side of a queue as a pipeline sees it.
 type target interface {
-	// propose starts replication of an encoded batch and does not block. retained tells that the target keeps buf. An error means: not appended, try again later.
+	// propose starts replication of an encoded batch and does not block. retained tells that the target keeps buf. A nil ticket without an
+	// error means that this batch is under way already, under the ticket it got before. An error means: not appended, try again later.
 	propose(p queue.PipelineID, k uint64, buf []byte) (t ticket, retained bool, err error)
 	// reset makes the target forget what it has of p under way: it was lost or refused.
 	reset(p queue.PipelineID)
-	// attach serves p from now on: pipe.synced is called once, then pipe.events for all that follows in log order.
-	attach(p *pipeline)
+	// attach streams to the sink from now on: synced is called once, then events for all that follows in log order.
+	attach(req attachRequest, to sink) *attachment
 }
 
 // ticket follows one proposal. The zero value never says lost.
@@ -218,7 +220,9 @@ func (p *pipeline) propose(b *batch) bool {
 	p.mu.Lock()
 	b.proposing = false
 	b.retained = b.retained || retained
-	b.ticket = tk
+	if tk != nil {
+		b.ticket = tk
+	}
 	if err != nil {
 		p.host.later(limits.GapRetryMillis*time.Millisecond, p.resend)
 		return false
@@ -288,7 +292,8 @@ func (p *pipeline) check(nowMillis int64) {
 
 // start is called when the queue serves: the pipeline attaches and sends what waits.
 func (p *pipeline) start(t target) {
-	t.attach(p)
+	req, in := p.attachment()
+	t.attach(req, in)
 	p.mu.Lock()
 	p.target = t
 	p.mu.Unlock()
@@ -360,8 +365,50 @@ func (p *pipeline) complete(b *batch, exceptions []queue.Exception, code queue.C
 	b.recycle()
 }
 
+// inlet is where the stream of one attachment arrives.
+type inlet struct {
+	p *pipeline
+	n uint64
+}
+
+var _ sink = inlet{}
+
 // events takes one run of the serving replica's stream.
-func (p *pipeline) events(evs []event) {
+func (in inlet) events(evs []event) {
+	in.p.stream.Lock()
+	defer in.p.stream.Unlock()
+	if in.n == in.p.streamN {
+		in.p.take(evs)
+	}
+}
+
+// synced takes the full sync that begins a stream (PROTOCOL 2): the outcomes that were missed, then the deliveries.
+func (in inlet) synced(st queue.SyncState, deliveries []event) {
+	p := in.p
+	p.stream.Lock()
+	defer p.stream.Unlock()
+	if in.n != p.streamN {
+		return
+	}
+	for _, o := range st.Outcomes {
+		p.answered(o.K, o.Exceptions)
+	}
+	p.take(deliveries)
+	p.dropUnknownConsumers(st)
+}
+
+// stop is called when the serving replica ends the stream.
+func (in inlet) stop() {
+	in.p.stream.Lock()
+	current := in.n == in.p.streamN
+	in.p.stream.Unlock()
+	if current {
+		in.p.stop()
+	}
+}
+
+// take works through events. Called with p.stream held.
+func (p *pipeline) take(evs []event) {
 	for i := 0; i < len(evs); i++ {
 		switch ev := &evs[i]; ev.kind {
 		case eventOutcome:
@@ -419,6 +466,15 @@ func (p *pipeline) marks() []queue.SessionMark {
 	return marks
 }
 
+// attachment begins a new stream: what this node says when it attaches, and where the stream goes. From here on only that one is listened to, so that every outcome that was not taken yet
+// comes with its sync.
+func (p *pipeline) attachment() (attachRequest, sink) {
+	p.stream.Lock()
+	defer p.stream.Unlock()
+	p.streamN++
+	return attachRequest{pipeline: p.id, answeredK: p.answeredK(), marks: p.marks()}, inlet{p, p.streamN}
+}
+
 // answeredK is the last batch whose outcome was taken.
 func (p *pipeline) answeredK() uint64 {
 	p.mu.Lock()
@@ -427,15 +483,6 @@ func (p *pipeline) answeredK() uint64 {
 		return p.flight[0].k - 1
 	}
 	return p.lastK
-}
-
-// synced takes the full sync that begins a stream (PROTOCOL 2): the outcomes that were missed, then the deliveries, which read brings.
-func (p *pipeline) synced(st queue.SyncState, read func(take func([]event))) {
-	for _, o := range st.Outcomes {
-		p.answered(o.K, o.Exceptions)
-	}
-	read(p.events)
-	p.dropUnknownConsumers(st)
 }
 
 // dropUnknownConsumers is the place where consumers that only one side has are mended.

@@ -71,7 +71,7 @@ func (l *badLeader) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, b
 	t := &lostTicket{l}
 	switch {
 	case k < next:
-		return t, false, nil
+		return nil, false, nil
 	case k > next:
 		return nil, false, errGap
 	}
@@ -137,7 +137,7 @@ func pipelineSeed(t *testing.T, seed uint64) {
 			s.Flush()
 		}
 		if rng.IntN(300) == 0 {
-			l.attach(p) // the replica that serves restarts its stream
+			l.attach(p.attachment()) // the replica that serves restarts its stream
 		}
 	}
 	s.Flush()

@@ -190,32 +190,44 @@ func (r *replica) read(seq queue.Seq) []byte {
 	return env
 }
 
-// attach begins to serve a pipeline: at one applied index it takes what the node lacks and everything later follows in log order (PROTOCOL 2, Attach).
-func (r *replica) attach(p *pipeline) {
-	a := &attachment{pipeline: p, replica: r}
+// attach begins to serve a pipeline: at one applied index it takes what the node lacks and everything later follows in log order (PROTOCOL 2, Attach). An older attachment of the same node
+// ends without a word: its stream is not listened to any more.
+func (r *replica) attach(req attachRequest, to sink) *attachment {
+	a := &attachment{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, replica: r}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answered, marks := p.answeredK(), p.marks()
 	r.mu.Lock()
-	st := r.m.Sync(p.id, answered, marks)
+	st := r.m.Sync(req.pipeline, req.answeredK, req.marks)
 	var deliveries []event
 	for _, ss := range st.Sessions {
 		for i := range ss.Deliveries {
 			deliveries = append(deliveries, r.delivery(&ss.Deliveries[i]))
 		}
 	}
-	kept := make([]*attachment, 0, len(r.served)+1) // streams of older attachments to the same node end here
+	kept := make([]*attachment, 0, len(r.served)+1)
 	for _, old := range r.served {
-		if old.pipeline != p {
+		if old.node != a.node {
 			kept = append(kept, old)
 		}
 	}
 	r.served = append(kept, a)
 	r.mu.Unlock()
-	p.synced(st, func(take func([]event)) {
-		a.warm(deliveries)
-		take(deliveries)
-	})
+	a.warm(deliveries)
+	to.synced(st, deliveries)
+	return a
+}
+
+// detach ends one stream.
+func (r *replica) detach(a *attachment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := make([]*attachment, 0, len(r.served))
+	for _, old := range r.served {
+		if old != a {
+			kept = append(kept, old)
+		}
+	}
+	r.served = kept
 }
 
 // detachAll ends every stream: nodes attach again to what serves next.
@@ -225,7 +237,7 @@ func (r *replica) detachAll() {
 	r.served = nil
 	r.mu.Unlock()
 	for _, a := range served {
-		a.pipeline.stop()
+		a.to.stop()
 	}
 }
 

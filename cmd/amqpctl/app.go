@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -63,7 +62,7 @@ func newApp(std streams) *cli.App {
 	app := &cli.App{
 		Name:                      program,
 		Usage:                     "operate a RabbitMQ-compatible broker over its HTTP API and AMQP",
-		Version:                   version(),
+		Version:                   version,
 		Flags:                     globalFlags(),
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true, // a comma in --header k=a,b belongs to the value
@@ -114,14 +113,8 @@ func globalFlags() []cli.Flag {
 	}
 }
 
-// version is the version of the module the binary was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
-}
+// version is set by the linker.
+var version = "development"
 
 func usageError(c *cli.Context, err error, _ bool) error {
 	where := program

@@ -414,7 +414,7 @@ func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 func TestBench(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
 	out, err, code := w.run("", strings.Fields("bench -C 2000 -s 50 -q 100 -c 100 -x 2 -y 2 --queue-args x-max-length=5,x-a=b")...)
-	if code != exit.OK || !strings.Contains(out, "Broker    Fake 1.0\n") || !strings.Contains(out, "ok: published 4,000, confirmed 4,000, consumed 4,000, missing 0") {
+	if code != exit.OK || !strings.Contains(out, "Broker    Fake 1.0\n") || !strings.Contains(out, "ok: published 4,000, confirmed 4,000, consumed 4,000, not consumed 0") {
 		t.Errorf("code %d\n%s%s", code, out, err)
 	}
 	out, _, code = w.run("", strings.Fields("bench --pmessages 500 -o json")...)

@@ -206,7 +206,7 @@ func (s *settings) writeReport(r *bench.Report) error {
 		return err
 	}
 	fmt.Fprintln(s.out)
-	return table.WritePairs(s.out, []table.Pair{{Name: "Check", Value: checkLine(&r.Check)}})
+	return table.WritePairs(s.out, []table.Pair{{Name: "Check", Value: checkLine(r)}})
 }
 
 func latencyTable(r *bench.Report) *table.Table {
@@ -229,13 +229,27 @@ func latencyTable(r *bench.Report) *table.Table {
 	return t
 }
 
-func checkLine(c *bench.Check) string {
+// checkLine is the account of all messages of the run. Without producers there is nothing to compare with.
+func checkLine(r *bench.Report) string {
+	c := &r.Check
 	group := func(n uint64) string { return table.Group(int64(n)) }
-	text := fmt.Sprintf("published %s, confirmed %s, consumed %s, missing %s, duplicates %s, left in the queue %s",
-		group(c.Published), group(c.Confirmed), group(c.Consumed), group(c.Missing), group(c.Duplicates), group(c.Left))
-	if c.Foreign > 0 {
-		text += ", foreign " + group(c.Foreign)
+	var parts []string
+	if r.Producers > 0 {
+		parts = append(parts, "published "+group(c.Published), "confirmed "+group(c.Confirmed))
 	}
+	if r.Consumers > 0 {
+		parts = append(parts, "consumed "+group(c.Consumed))
+	}
+	if r.Producers > 0 && r.Consumers > 0 {
+		parts = append(parts, "not consumed "+group(c.Missing), "duplicates "+group(c.Duplicates))
+	}
+	if r.Producers > 0 {
+		parts = append(parts, "left in the queue "+group(c.Left))
+	}
+	if c.Foreign > 0 {
+		parts = append(parts, "foreign "+group(c.Foreign))
+	}
+	text := strings.Join(parts, ", ")
 	if c.OK {
 		return "ok: " + text
 	}

@@ -140,6 +140,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 	}{
 		{"connection lost", fakebroker.Config{OnPub: faultAt(fakebroker.Hangup, 500)}, func(*Config) {}, exit.Unavailable, "lost"},
 		{"no confirm", fakebroker.Config{OnPub: faultAt(fakebroker.Silent, 500)}, func(c *Config) { c.Target.Timeout = 200 * time.Millisecond }, exit.Timeout, "nothing moved"},
+		{"blocked", fakebroker.Config{OnPub: faultAt(fakebroker.Block, 500)}, func(c *Config) { c.Target.Timeout = 200 * time.Millisecond }, exit.Timeout, "blocks publishers"},
 		{"wrong password", fakebroker.Config{Password: "x"}, func(*Config) {}, exit.Auth, "403"},
 		{"body too small", fakebroker.Config{}, func(c *Config) { c.BodyBytes = 8 }, exit.Usage, "size"},
 	} {
@@ -198,7 +199,7 @@ func TestConsumerLimitTakesNoMore(t *testing.T) {
 	}
 	cfg.Producers, cfg.ProducerMessages, cfg.ConsumerMessages = 0, 0, 35
 	report, err := Run(t.Context(), cfg)
-	if err != nil || report.Check.Consumed != 35 || !report.Check.OK {
+	if err != nil || report.Check.Consumed != 35 || report.Consumed != 35 || !report.Check.OK {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if bodies, _ := broker.Bodies("bench"); len(bodies) != 65 {
@@ -207,13 +208,18 @@ func TestConsumerLimitTakesNoMore(t *testing.T) {
 }
 
 func TestInterruptStillReports(t *testing.T) {
-	broker := fakebroker.Start(t, fakebroker.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	broker := fakebroker.Start(t, fakebroker.Config{OnPub: func(n uint64) fakebroker.Fault {
+		if n == 1000 {
+			cancel()
+		}
+		return fakebroker.None
+	}})
 	cfg := small(broker)
 	cfg.ProducerMessages, cfg.Duration = 0, time.Hour
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	report, err := Run(ctx, cfg)
-	if err != nil || report.Published == 0 || !report.Check.OK {
+	if err != nil || report.Published < 100 || !report.Check.OK {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if _, there := broker.Bodies("bench"); there {

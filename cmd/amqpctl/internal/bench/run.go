@@ -29,6 +29,8 @@ type run struct {
 	cfg       Config
 	clock     clock
 	began     time.Time
+	workAt    time.Time     // when the first worker started
+	workCPU   time.Duration // and what this process had used until then
 	tracker   *tracker
 	queues    queues
 	producers []*producer
@@ -79,6 +81,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 
 // connect opens the workers' connections and starts them, consumers first.
 func (r *run) connect(ctx context.Context, runID uint16) error {
+	r.workAt, r.workCPU = time.Now(), processCPU()
 	for i := range r.cfg.Consumers {
 		conn, err := lean.Dial(ctx, r.cfg.Target)
 		if err != nil {
@@ -137,8 +140,11 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 			return nil, err
 		}
 	}
-	r.resetLatency()
-	start, startCPU, startAt := r.counters(), processCPU(), time.Now()
+	start, startCPU, startAt := counters{}, r.workCPU, r.workAt // without a warm-up everything counts, from the first message
+	if r.cfg.Warmup > 0 {
+		r.resetLatency()
+		start, startCPU, startAt = r.counters(), processCPU(), time.Now()
+	}
 	if err := r.phase(ctx, phaseMeasure, r.cfg.Duration); err != nil {
 		return nil, err
 	}

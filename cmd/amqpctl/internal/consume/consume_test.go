@@ -144,12 +144,16 @@ func TestInterruptLosesNothing(t *testing.T) {
 
 func TestInterruptWhileNothingArrives(t *testing.T) {
 	for _, ack := range []Ack{AckManual, AckAuto} {
-		broker := fakebroker.Start(t, fakebroker.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		broker := fakebroker.Start(t, fakebroker.Config{OnCall: func(m amqp.MethodID) error {
+			if m == amqp.MethodBasicConsume {
+				time.AfterFunc(20*time.Millisecond, cancel)
+			}
+			return nil
+		}})
 		broker.Declare("q")
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		written, err := Run(ctx, target(broker), Options{Queue: "q", Ack: ack, Prefetch: 20, Format: writeBody}, new(bytes.Buffer))
-		cancel()
-		if written != 0 || err != nil {
+		if written != 0 || err != nil || ctx.Err() == nil {
 			t.Errorf("%s: %d written, %v", ack, written, err)
 		}
 	}

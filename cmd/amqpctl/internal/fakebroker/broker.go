@@ -20,6 +20,7 @@ const (
 	Double       // enqueue twice
 	Silent       // enqueue and never confirm
 	Hangup       // close the connection at once, without a word; messages before are confirmed
+	Block        // say connection.blocked and take neither this nor further messages
 )
 
 // Config says how the broker behaves.

@@ -113,6 +113,13 @@ func (c *conn) published() error {
 	}
 	q := c.broker.queues[c.publish.RoutingKey]
 	switch {
+	case c.blocked:
+		return nil
+	case fault == Block:
+		c.confirmBatch()
+		c.blocked = true
+		c.send(&amqp.ConnectionBlocked{Reason: "low on memory"}, 0)
+		return nil
 	case fault == Hangup:
 		c.confirmBatch()
 		return errHangup

@@ -29,6 +29,7 @@ type conn struct {
 	publish  *amqp.BasicPublish
 	incoming message
 	missing  uint64 // bytes of body to come
+	blocked  bool
 
 	queue    string // of the consumer
 	consumer string

@@ -78,12 +78,15 @@ func Dial(ctx context.Context, t amqplink.Target) (*Conn, error) {
 // failure gives an error of the network the code and a text that names the address.
 func failure(where string, err error) error {
 	var coder exit.Coder
+	var wire *amqp.Error
 	code := exit.Of(err)
 	text := err.Error()
 	switch {
 	case errors.As(err, &coder):
 	case code == exit.Timeout:
 		text = "no answer in time"
+	case errors.As(err, &wire):
+		code, text = exit.Unavailable, "the peer does not speak AMQP 0-9-1; is it an AMQP port?"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		text = "the peer closed the connection during the handshake; is it an AMQP port?"
 	case code == exit.Internal:

@@ -53,11 +53,15 @@ func TestDialFailuresHaveCodeAndReason(t *testing.T) {
 		{"nobody listens", "amqp://127.0.0.1:1", "/", exit.Unavailable, "refused"},
 		{"keeps silent", listen(t, "", false), "/", exit.Timeout, "no answer in time"},
 		{"closes", listen(t, "", true), "/", exit.Unavailable, "is it an AMQP port?"},
-		{"speaks HTTP", listen(t, "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", false), "/", exit.Unavailable, ""},
+		{"speaks HTTP", listen(t, "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n", false), "/", exit.Unavailable, "does not speak AMQP 0-9-1"},
 		{"no URL", "http://localhost", "/", exit.Config, "amqp://"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn, err := Dial(t.Context(), amqplink.Target{URL: c.url, Vhost: c.vhost, Timeout: 300 * time.Millisecond})
+			limit := 10 * time.Second
+			if c.code == exit.Timeout {
+				limit = 100 * time.Millisecond
+			}
+			conn, err := Dial(t.Context(), amqplink.Target{URL: c.url, Vhost: c.vhost, Timeout: limit})
 			if err == nil {
 				conn.Abort()
 				t.Fatal("connected")

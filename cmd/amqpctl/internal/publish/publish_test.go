@@ -133,7 +133,7 @@ func TestMissingConfirmEndsAfterTheTimeout(t *testing.T) {
 		return fakebroker.None
 	}})
 	broker.Declare("q")
-	p := dial(t, broker, Options{Key: "q", Window: 4, Timeout: 200 * time.Millisecond})
+	p := dial(t, broker, Options{Key: "q", Window: 4, Timeout: 500 * time.Millisecond})
 	var err error
 	for i := 0; i < 100 && err == nil; i++ {
 		err = p.Publish(t.Context(), []byte("x"))
@@ -144,6 +144,28 @@ func TestMissingConfirmEndsAfterTheTimeout(t *testing.T) {
 	counts, err := p.Finish(t.Context())
 	if exit.Of(err) != exit.Timeout || counts.InDoubt != 1 || counts.FirstOpen != 3 || counts.Confirmed != counts.Sent-1 {
 		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+// A broker that blocks publishers is named as the reason when nothing is confirmed any more.
+func TestBlockedBrokerIsNamed(t *testing.T) {
+	broker := fakebroker.Start(t, fakebroker.Config{OnPub: func(n uint64) fakebroker.Fault {
+		if n == 3 {
+			return fakebroker.Block
+		}
+		return fakebroker.None
+	}})
+	broker.Declare("q")
+	p := dial(t, broker, Options{Key: "q", Window: 4, Timeout: 500 * time.Millisecond})
+	var err error
+	for i := 0; i < 100 && err == nil; i++ {
+		err = p.Publish(t.Context(), []byte("x"))
+	}
+	if exit.Of(err) != exit.Timeout || !strings.Contains(err.Error(), "blocks publishers (low on memory)") {
+		t.Errorf("got %v", err)
+	}
+	if counts, _ := p.Finish(t.Context()); counts.Confirmed != 2 || counts.FirstOpen != 3 {
+		t.Errorf("%+v", counts)
 	}
 }
 
