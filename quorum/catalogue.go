@@ -34,14 +34,17 @@ type catalogue struct {
 	host  *Host
 	state atomic.Pointer[Catalogue]
 
+	leases *leases
+	kicks  kicks
+	leader atomic.Uint64 // node that leads, 0 if it is not known
+	news   chan struct{} // the leader changed
+
 	mu      sync.Mutex // held while the machine is stepped or cut
+	reached sync.Cond  // applied has grown
 	m       *meta.Machine
 	effects []meta.Effect
 	applied uint64
 	cut     uint64 // applied index of the last snapshot
-
-	leads   chan struct{} // closed when the local replica first leads
-	leading sync.Once
 
 	wmu      sync.Mutex
 	watchers []func([]meta.Effect)
@@ -50,7 +53,8 @@ type catalogue struct {
 }
 
 func newCatalogue(h *Host) *catalogue {
-	c := &catalogue{host: h, leads: make(chan struct{}), changes: make(chan struct{}, 1)}
+	c := &catalogue{host: h, leases: newLeases(h), news: make(chan struct{}, 1), changes: make(chan struct{}, 1)}
+	c.reached.L = &c.mu
 	c.install(meta.New())
 	return c
 }
@@ -77,47 +81,184 @@ func (h *Host) OnChange(f func([]meta.Effect)) {
 	h.cat.wmu.Unlock()
 }
 
+// start starts the node's replica of the catalogue; it returns when everything that was written before is applied here.
 func (c *catalogue) start(ctx context.Context) error {
 	h := c.host
 	create := func(uint64, uint64) sm.IConcurrentStateMachine { return (*catalogueMachine)(c) }
-	members := map[uint64]dragonboat.Target{firstReplicaID: h.nodeHostID}
 	cfg := config.Config{
-		ReplicaID: firstReplicaID, ShardID: catalogueShard, CheckQuorum: true, PreVote: true, ElectionRTT: raftElectionTicks, HeartbeatRTT: raftHeartbeatTicks,
-		OrderedConfigChange: true, CompactionOverhead: limits.CatalogueSnapshotEntries / 4,
+		ReplicaID: uint64(h.node), ShardID: catalogueShard, CheckQuorum: true, PreVote: true, ElectionRTT: raftElectionTicks, HeartbeatRTT: raftHeartbeatTicks,
+		OrderedConfigChange: true, CompactionOverhead: limits.CatalogueSnapshotEntries / 4, IsNonVoting: h.node > catalogueVotersMax,
 	}
-	if err := h.nh.StartConcurrentReplica(members, false, create, cfg); err != nil {
+	members, join := map[uint64]dragonboat.Target{uint64(h.node): h.nodeHostID}, false
+	if !h.peers.founder() {
+		members, join = nil, true
+	}
+	if err := h.nh.StartConcurrentReplica(members, join, create, cfg); err != nil {
 		return fmt.Errorf("raft: %w", err)
 	}
 	h.workers.Add(1)
 	go c.tell()
-	h.kickUntil(catalogueShard, firstReplicaID, c.leads, ctx.Done())
-	// An entry of our own behind everything that was logged: when it is applied, the catalogue is loaded.
-	_, err := c.do(ctx, []meta.Command{{Op: meta.OpSweep}})
-	return err
-}
-
-func (c *catalogue) onLeader(here bool) {
-	if here {
-		c.leading.Do(func() { close(c.leads) })
+	h.workers.Add(1)
+	go c.campaign()
+	for {
+		// An entry of our own behind everything that was logged: when it is applied, the catalogue is loaded.
+		_, err := c.do(ctx, []meta.Command{{Op: meta.OpSweep}})
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrNoCatalogue) {
+			return err
+		}
+		h.log.Warn("the catalogue has no majority yet", "error", err)
 	}
 }
 
+// catalogueVotersMax is how many nodes vote on the catalogue: the first ones. Later ones follow.
+const catalogueVotersMax = 5
+
+// voters returns the nodes that vote, as far as this node's catalogue knows.
+func (c *catalogue) voters() []meta.NodeID {
+	v := c.state.Load().View
+	list := make([]meta.NodeID, 0, catalogueVotersMax)
+	for n := range v.Nodes() {
+		if n.ID <= catalogueVotersMax && !n.Replaced {
+			list = append(list, n.ID)
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, c.host.node)
+	}
+	return list
+}
+
+// campaign makes a leader when none is known: on one node at once, else where a majority is heard.
+func (c *catalogue) campaign() {
+	defer c.host.workers.Done()
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, limits.KickRankMillis*time.Millisecond) {
+		if c.leaderNode() == 0 {
+			voters := c.voters()
+			heard := 0
+			for _, v := range voters {
+				if c.host.up(v) {
+					heard++
+				}
+			}
+			if heard > len(voters)/2 && c.host.elections.rank(catalogueShard, voters) == 0 {
+				c.host.kickNow(catalogueShard, uint64(c.host.node))
+			}
+		} else {
+			pause = limits.KickRankMillis * time.Millisecond
+		}
+		if c.host.wait(pause, nil) != nil {
+			return
+		}
+	}
+}
+
+// onLeader is told by the library who leads.
+func (c *catalogue) onLeader(leader uint64) {
+	was := c.leader.Swap(leader)
+	if leader != 0 {
+		c.kicks.calm()
+	}
+	if here := leader == uint64(c.host.node) && leader != 0; here != (was == uint64(c.host.node) && was != 0) {
+		var all []meta.NodeID
+		for n := range c.state.Load().View.Nodes() {
+			if !n.Replaced {
+				all = append(all, n.ID)
+			}
+		}
+		c.leases.lead(here, all)
+	}
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// leaderNode is the node that leads the catalogue, 0 if it is not known. A replica of the catalogue is numbered as its node.
+func (c *catalogue) leaderNode() meta.NodeID { return meta.NodeID(c.leader.Load()) }
+
+func (c *catalogue) leadsHere() bool {
+	leader := c.leaderNode()
+	return leader != 0 && leader == c.host.node
+}
+
+func (c *catalogue) appliedIndex() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.applied
+}
+
+// do writes to the catalogue through its leader, and waits until it is applied here.
 func (c *catalogue) do(ctx context.Context, cmds []meta.Command) ([]meta.Reply, error) {
 	entry := meta.AppendBatch(codec.AppendUint64(nil, uint64(c.host.clock.nowMillis())), cmds)
 	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
-	session := c.host.nh.GetNoOPSession(catalogueShard)
 	for {
-		result, err := c.host.nh.SyncPropose(ctx, session, entry)
-		if err == nil {
-			return meta.DecodeReplies(result.Data, nil)
+		var answer []byte
+		err := errElsewhere
+		switch leader := c.leaderNode(); {
+		case leader == 0:
+		case leader == c.host.node:
+			answer, err = c.lead(ctx, entry)
+		default:
+			answer, err = c.host.call(ctx, leader, callDo, entry)
 		}
-		// Not appended, certainly: try again until the time is up. Everything else may have taken effect.
-		notAppended := errors.Is(err, dragonboat.ErrShardNotReady) || errors.Is(err, dragonboat.ErrSystemBusy)
-		if !notAppended || c.host.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
+		if err == nil {
+			r := codec.NewReader(answer)
+			index := r.Uvarint()
+			if err := c.await(ctx, index); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNoCatalogue, err)
+			}
+			return meta.DecodeReplies(r.Rest(), nil)
+		}
+		// Commands are idempotent: what may have taken effect is written again.
+		if c.host.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNoCatalogue, err)
 		}
 	}
+}
+
+// serveDo writes to the catalogue for another node.
+func (c *catalogue) serveDo(entry []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	return c.lead(ctx, entry)
+}
+
+// lead has an entry applied by the group that this node leads, and waits until every node with a lease has it. The answer is the entry's index and the replies.
+func (c *catalogue) lead(ctx context.Context, entry []byte) ([]byte, error) {
+	if !c.leadsHere() {
+		return nil, errElsewhere
+	}
+	result, err := c.host.nh.SyncPropose(ctx, c.host.nh.GetNoOPSession(catalogueShard), entry)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.leases.wait(ctx, result.Value); err != nil {
+		return nil, err
+	}
+	return append(codec.AppendUvarint(nil, result.Value), result.Data...), nil
+}
+
+// await returns when the entry at index is applied here.
+func (c *catalogue) await(ctx context.Context, index uint64) error {
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.reached.Broadcast()
+	})
+	defer stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.applied < index {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.reached.Wait()
+	}
+	return nil
 }
 
 // tell calls the watchers, in order, from one goroutine.
@@ -138,6 +279,25 @@ func (c *catalogue) tell() {
 			f(effects)
 		}
 	}
+}
+
+// restored tells what shells must react to when a snapshot replaces a view: queues that are gone or changed, and every node.
+func restored(old, now *meta.View) []meta.Effect {
+	var effects []meta.Effect
+	for q := range old.QueuesByID() {
+		if now.QueueByID(q.ID) == nil {
+			effects = append(effects, meta.Effect{Kind: meta.QueueDeleted, Queue: q})
+		}
+	}
+	for q := range now.QueuesByID() {
+		if was := old.QueueByID(q.ID); was != nil && was != q {
+			effects = append(effects, meta.Effect{Kind: meta.QueueChanged, Queue: q})
+		}
+	}
+	for n := range now.Nodes() {
+		effects = append(effects, meta.Effect{Kind: meta.NodeChanged, Node: n})
+	}
+	return effects
 }
 
 // publish makes the machine's state visible and wakes tell. Called with c.mu held.
@@ -173,9 +333,13 @@ func (s *catalogueMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 		if err != nil {
 			return nil, c.host.fatal(err)
 		}
-		entries[i].Result = sm.Result{Value: 1, Data: data}
+		entries[i].Result = sm.Result{Value: entries[i].Index, Data: data}
 	}
 	c.publish()
+	c.reached.Broadcast()
+	if leader := c.leaderNode(); leader != 0 && leader != c.host.node {
+		c.host.send(leader, messageApplied, codec.AppendUvarint(nil, c.applied))
+	}
 	if c.applied-c.cut >= limits.CatalogueSnapshotEntries {
 		c.cut = c.applied
 		go func() {
@@ -211,7 +375,7 @@ func (s *catalogueMachine) PrepareSnapshot() (any, error) {
 	c := (*catalogue)(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.m.AppendSnapshot(nil), nil
+	return c.m.AppendSnapshot(codec.AppendUint64(nil, c.applied)), nil
 }
 
 // SaveSnapshot writes a cut.
@@ -227,13 +391,20 @@ func (s *catalogueMachine) RecoverFromSnapshot(r io.Reader, _ []sm.SnapshotFile,
 	if err != nil {
 		return err
 	}
-	m, err := meta.Restore(src)
+	in := codec.NewReader(src)
+	applied := in.Uint64()
+	m, err := meta.Restore(in.Rest())
 	if err != nil {
 		return c.host.fatal(fmt.Errorf("the catalogue's snapshot cannot be read: %w", err))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	old := c.state.Load().View
 	c.install(m)
+	c.applied, c.cut = applied, applied
+	c.effects = append(c.effects, restored(old, m.View())...)
+	c.publish()
+	c.reached.Broadcast()
 	return nil
 }
 

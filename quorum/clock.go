@@ -11,6 +11,7 @@ import (
 // that passed. A clock that is set does not make queues jump.
 type clock struct {
 	start time.Time // monotonic base
+	lease func() int64
 
 	mu           sync.Mutex
 	anchorMillis int64 // wall clock at start, corrected since
@@ -18,7 +19,11 @@ type clock struct {
 
 func newClock() *clock {
 	now := time.Now()
-	return &clock{start: now, anchorMillis: now.UnixMilli()}
+	c := &clock{start: now, anchorMillis: now.UnixMilli(), lease: bootMillis}
+	if c.lease == nil {
+		c.lease = c.monotonicMillis
+	}
+	return c
 }
 
 // nowMillis is the time for stamps, in milliseconds since the Unix epoch.
@@ -30,6 +35,9 @@ func (c *clock) nowMillis() int64 {
 
 // monotonicMillis only ever rises; it starts at 1.
 func (c *clock) monotonicMillis() int64 { return time.Since(c.start).Milliseconds() + 1 }
+
+// leaseMillis is the clock of leases: it rises also while the machine sleeps.
+func (c *clock) leaseMillis() int64 { return c.lease() }
 
 // slew leads the clock towards the wall clock; it is called every limits.ClockSlewMillis.
 func (c *clock) slew() {

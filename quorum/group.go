@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	sm "github.com/lni/dragonboat/v4/statemachine"
 
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/storage/segment"
@@ -36,8 +38,10 @@ var errGap = errors.New("quorum: batches are missing before this one")
 type group struct {
 	replica
 	host      *Host
+	q         *meta.Queue // as it was when the replica started
 	replicaID uint64
 	disk      disk
+	kicks     kicks
 
 	started  chan struct{} // closed when the queue serves for the first time
 	closed   chan struct{} // closed by the library's Close: the end of the replica
@@ -46,21 +50,29 @@ type group struct {
 
 	lmu    sync.Mutex // the proposer
 	term   uint64
-	leader bool
-	ready  bool // an entry of this term was applied here
+	leader meta.NodeID // 0: not known
+	ready  bool        // this node leads, and an entry of this term was applied here
 	user   dragonboat.INodeUser
 	noop   *client.Session
 	next   map[queue.PipelineID]uint64
+	waits  []awaited
+	peers  map[meta.NodeID]bool // members whose replica is known to run
 
 	ticking atomic.Bool
 	asking  atomic.Uint64 // the seal token that the catalogue is being asked about
 }
 
+// awaited is another node that waits for the fate of a proposal.
+type awaited struct {
+	proposal *proposal
+	answer   func([]byte, error)
+}
+
 var _ target = (*group)(nil)
 var _ runner = (*group)(nil)
 
-func newGroup(h *Host, q *meta.Queue, log *slog.Logger) *group {
-	g := &group{host: h, replicaID: firstReplicaID, started: make(chan struct{}), closed: make(chan struct{})}
+func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group {
+	g := &group{host: h, q: q, replicaID: replicaID, started: make(chan struct{}), closed: make(chan struct{}), peers: make(map[meta.NodeID]bool)}
 	g.id, g.log = q.ID, log
 	g.m = queue.New(queueConfig(q))
 	g.disk.init(h, q.ID)
@@ -84,11 +96,21 @@ func (g *group) raftConfig() config.Config {
 	}
 }
 
-// start brings the replica up and makes it lead. It returns when the queue serves, the host closes or the replica ends.
+// start brings the replica up. It returns when the queue serves, the host closes or the replica ends.
 func (g *group) start() error {
-	members := map[uint64]dragonboat.Target{g.replicaID: g.host.nodeHostID}
+	// The bootstrap set is the only one ever given to a start of the group; a replica that was added later learns the members from the log.
+	members, join := make(map[uint64]dragonboat.Target), g.replicaID > uint64(len(g.q.Replicas))
+	if !join {
+		for i, node := range g.q.Replicas {
+			target, ok := g.host.target(node)
+			if !ok {
+				return fmt.Errorf("node %d of the bootstrap set is not known", node)
+			}
+			members[uint64(i)+1] = target
+		}
+	}
 	create := func(uint64, uint64) sm.IOnDiskStateMachine { return (*stateMachine)(g) }
-	if err := g.host.nh.StartOnDiskReplica(members, false, create, g.raftConfig()); err != nil && !errors.Is(err, dragonboat.ErrShardAlreadyExist) {
+	if err := g.host.nh.StartOnDiskReplica(members, join, create, g.raftConfig()); err != nil && !errors.Is(err, dragonboat.ErrShardAlreadyExist) {
 		return err
 	}
 	g.lmu.Lock()
@@ -98,17 +120,98 @@ func (g *group) start() error {
 	if err != nil {
 		return err
 	}
-	g.host.kickUntil(uint64(g.id), g.replicaID, g.started, g.closed)
+	g.announce(true)
+	g.campaign()
 	return nil
 }
 
-// propose is the leader's gate for batches (PROTOCOL 1): per pipeline it remembers the next k of its term, so that a batch stands in the log once per term.
-func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool, error) {
+// announce tells the other members that this replica runs; with want they start theirs and tell, too.
+func (g *group) announce(want bool) {
+	payload := codec.AppendBool(codec.AppendUvarint(nil, uint64(g.id)), want)
+	for _, node := range g.memberNodes() {
+		if node != g.host.node {
+			g.host.send(node, messageStarted, payload)
+		}
+	}
+}
+
+// campaign makes a leader for a group that has none: when a majority of the members runs, the first of them kicks itself, the next one a little later (PROTOCOL 8). It returns when the
+// queue serves here.
+func (g *group) campaign() {
+	began := time.Now()
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, raftTickMillis*time.Millisecond) {
+		if id, _, ok, _ := g.host.nh.GetLeaderID(uint64(g.id)); !ok || id == 0 {
+			members := g.memberNodes()
+			running := g.running(members)
+			rank := g.host.elections.rank(uint64(g.id), running)
+			if len(running) > len(members)/2 && time.Since(began) >= time.Duration(rank)*limits.KickStartMillis*time.Millisecond {
+				g.host.kickNow(uint64(g.id), g.replicaID)
+			} else if time.Since(began) > time.Second {
+				g.announce(true)
+			}
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-g.started:
+		case <-g.closed:
+		case <-g.host.closed:
+		case <-t.C:
+			continue
+		}
+		t.Stop()
+		return
+	}
+}
+
+// running returns those of the members whose replica is known to run.
+func (g *group) running(members []meta.NodeID) []meta.NodeID {
 	g.lmu.Lock()
 	defer g.lmu.Unlock()
-	if !g.ready {
-		return nil, false, errNotReady
+	list := make([]meta.NodeID, 0, len(members))
+	for _, m := range members {
+		if m == g.host.node || g.peers[m] {
+			list = append(list, m)
+		}
 	}
+	return list
+}
+
+// memberNodes returns the nodes of the members, as the catalogue knows them.
+func (g *group) memberNodes() []meta.NodeID {
+	if q := g.host.Catalogue().View.QueueByID(g.id); q != nil {
+		return memberNodes(q)
+	}
+	return memberNodes(g.q)
+}
+
+func (g *group) leaderNode() meta.NodeID {
+	g.lmu.Lock()
+	defer g.lmu.Unlock()
+	return g.leader
+}
+
+// propose takes a batch of this node to the leader, here or elsewhere.
+func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool, error) {
+	g.lmu.Lock()
+	if !g.ready {
+		leader := g.leader
+		g.lmu.Unlock()
+		if leader == 0 || leader == g.host.node {
+			return nil, false, errNotReady
+		}
+		return forward(g.host, leader, g.id, buf, func(meta.NodeID) {}), false, nil
+	}
+	defer g.lmu.Unlock()
+	t, err := g.admit(p, k, buf)
+	if t == nil {
+		return nil, false, err
+	}
+	return t, false, err
+}
+
+// admit is the leader's gate for batches (PROTOCOL 1): per pipeline it remembers the next k of its term, so that a batch stands in the log once per term. A nil proposal without an error: it
+// stands there already. Called with g.lmu held.
+func (g *group) admit(p queue.PipelineID, k uint64, buf []byte) (*proposal, error) {
 	next, ok := g.next[p]
 	if !ok {
 		next = g.lastK(p) + 1
@@ -116,17 +219,75 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 	}
 	switch {
 	case k < next:
-		return nil, false, nil // under way already
+		return nil, nil
 	case k > next:
-		return nil, false, errGap
+		return nil, errGap
+	}
+	if err := queue.StampEntry(buf, g.host.clock.nowMillis()); err != nil {
+		return nil, err
 	}
 	rs, err := g.user.Propose(g.noop, buf, limits.ProposalTimeoutMillis*time.Millisecond)
 	if err != nil {
 		delete(g.next, p)
-		return nil, false, err
+		return nil, err
 	}
 	g.next[p] = k + 1
-	return (*proposal)(rs), false, nil
+	return (*proposal)(rs), nil
+}
+
+// proposeFor takes a batch of another node, which is told what became of it.
+func (g *group) proposeFor(p queue.PipelineID, k uint64, buf []byte, answer func([]byte, error)) {
+	g.lmu.Lock()
+	if !g.ready {
+		leader := g.leader
+		g.lmu.Unlock()
+		if leader == g.host.node {
+			leader = 0
+		}
+		answer(codec.AppendUvarint([]byte{proposeNotHere}, uint64(leader)), nil)
+		return
+	}
+	t, err := g.admit(p, k, buf)
+	if t != nil {
+		g.waits = append(g.waits, awaited{t, answer})
+	}
+	g.lmu.Unlock()
+	switch {
+	case errors.Is(err, errGap):
+		answer([]byte{proposeGap}, nil)
+	case err != nil:
+		answer([]byte{proposeLost}, nil)
+	case t == nil:
+		answer([]byte{proposeApplied}, nil)
+	}
+}
+
+// settleAwaited tells other nodes what became of their proposals.
+func (g *group) settleAwaited() {
+	g.lmu.Lock()
+	var done []awaited
+	var lost []bool
+	kept := g.waits[:0]
+	for _, w := range g.waits {
+		if ended, bad := w.proposal.ended(); ended {
+			done, lost = append(done, w), append(lost, bad)
+			if bad {
+				clear(g.next) // filled from the machine again
+			}
+			continue
+		}
+		kept = append(kept, w)
+	}
+	clear(g.waits[len(kept):])
+	g.waits = kept
+	g.lmu.Unlock()
+	for i, w := range done {
+		if lost[i] {
+			w.answer([]byte{proposeLost}, nil)
+		} else {
+			w.answer([]byte{proposeApplied}, nil)
+		}
+	}
 }
 
 // reset forgets what the proposer remembers of p; it is filled from the machine again.
@@ -146,16 +307,44 @@ func (g *group) lastK(p queue.PipelineID) uint64 {
 type proposal dragonboat.RequestState
 
 func (p *proposal) lost() bool {
+	_, bad := p.ended()
+	return bad
+}
+
+// ended tells whether the library has decided about the proposal, and whether it will not be applied.
+func (p *proposal) ended() (ended, bad bool) {
 	select {
 	case r := <-(*dragonboat.RequestState)(p).ResultC():
-		return !r.Completed()
+		return true, !r.Completed()
 	default:
-		return false
+		return false, false
 	}
 }
 
-// command proposes one command outside pipelines and waits until it is applied here.
+// command has the leader, here or elsewhere, apply one command outside pipelines.
 func (g *group) command(cmd *queue.Command) (queue.Reply, error) {
+	g.lmu.Lock()
+	ready, leader := g.ready, g.leader
+	g.lmu.Unlock()
+	if ready {
+		return g.commit(cmd)
+	}
+	if leader == g.host.node {
+		return queue.Reply{}, errNotReady
+	}
+	return commandAt(g.host, leader, g.id, cmd)
+}
+
+// lead applies a command for another node, which took this one for the leader.
+func (g *group) lead(cmd *queue.Command) (queue.Reply, error) {
+	if !g.leads() {
+		return queue.Reply{}, errElsewhere
+	}
+	return g.commit(cmd)
+}
+
+// commit proposes one command outside pipelines and waits until it is applied here.
+func (g *group) commit(cmd *queue.Command) (queue.Reply, error) {
 	g.lmu.Lock()
 	user, session := g.user, g.noop
 	g.lmu.Unlock()
@@ -177,38 +366,77 @@ func (g *group) command(cmd *queue.Command) (queue.Reply, error) {
 	}
 }
 
-// onLeader is told who leads. A new leader first has an entry of its own term applied, which carries the deaths that the machine has not heard of, and then serves.
-func (g *group) onLeader(term uint64, here bool) {
+// onLeader is told by the library who leads. A new leader first has an entry of its own term applied, which carries the deaths that the machine has not heard of, and then serves; a
+// follower serves its node at once.
+func (g *group) onLeader(term, replica uint64) {
+	node := g.nodeOf(replica)
 	g.lmu.Lock()
 	if term < g.term {
 		g.lmu.Unlock()
 		return
 	}
-	g.term, g.leader = term, here
-	g.ready = false
+	here := node == g.host.node && node != 0
+	changed := g.leader != node
+	g.term, g.leader, g.ready = term, node, false
+	waits := g.waits
+	g.waits = nil
 	g.lmu.Unlock()
-	if here {
-		go g.takeOffice(term)
+	for _, w := range waits {
+		w.answer([]byte{proposeLost}, nil)
 	}
+	switch {
+	case node == 0:
+	case here:
+		g.kicks.calm()
+		go g.takeOffice(term)
+	case changed:
+		g.kicks.calm()
+		go g.follow()
+	}
+}
+
+// nodeOf returns the node of a replica, 0 if it is not known.
+func (g *group) nodeOf(replica uint64) meta.NodeID {
+	if replica == g.replicaID {
+		return g.host.node
+	}
+	q := g.host.Catalogue().View.QueueByID(g.id)
+	if q == nil || replica == 0 {
+		return 0
+	}
+	for _, m := range q.Members {
+		if m.Replica == replica {
+			return m.Node
+		}
+	}
+	return 0
+}
+
+// follow serves this node from a replica that follows.
+func (g *group) follow() {
+	for !g.serves() {
+		if g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
+			return
+		}
+	}
+	g.starting.Do(func() { close(g.started) })
+	g.host.serve(g.id, g)
 }
 
 // takeOffice makes the leader of a term ready.
 func (g *group) takeOffice(term uint64) {
 	for {
 		if g.announceDeaths() == nil {
-			if _, err := g.command(&queue.Command{Op: queue.OpTick}); err == nil {
+			if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err == nil {
 				break
 			}
 		}
-		g.lmu.Lock()
-		still := g.leader && g.term == term
-		g.lmu.Unlock()
-		if !still || g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
+		if !g.inOffice(term) || g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
 			return
 		}
 	}
 	g.lmu.Lock()
-	if !g.leader || g.term != term {
+	if g.leader != g.host.node || g.term != term {
 		g.lmu.Unlock()
 		return
 	}
@@ -217,7 +445,16 @@ func (g *group) takeOffice(term uint64) {
 	g.lmu.Unlock()
 	g.starting.Do(func() { close(g.started) })
 	g.host.serve(g.id, g)
+	g.mu.Lock()
+	g.unused = g.m.Unused() // what a former leader may not have acted on
+	g.mu.Unlock()
 	g.afterApply()
+}
+
+func (g *group) inOffice(term uint64) bool {
+	g.lmu.Lock()
+	defer g.lmu.Unlock()
+	return g.leader == g.host.node && g.term == term
 }
 
 // announceDeaths proposes NodeGone for every pipeline whose boot the catalogue declares dead (level-triggered, PROTOCOL 3).
@@ -227,7 +464,7 @@ func (g *group) announceDeaths() error {
 	g.mu.Unlock()
 	for _, id := range ids {
 		if dead, ok := g.host.deadBoot(id); ok {
-			if _, err := g.command(&queue.Command{Op: queue.OpNodeGone, Node: id.Node, Boot: dead}); err != nil {
+			if _, err := g.commit(&queue.Command{Op: queue.OpNodeGone, Node: id.Node, Boot: dead}); err != nil {
 				return err
 			}
 		}
@@ -248,6 +485,7 @@ func (g *group) afterApply() {
 	if failed {
 		return
 	}
+	g.settleAwaited()
 	if ok {
 		g.tickAt(due)
 	}
@@ -280,7 +518,7 @@ func (g *group) tickAt(dueMillis int64) {
 	delay := max(0, time.Duration(dueMillis-g.host.clock.nowMillis())*time.Millisecond)
 	g.host.later(delay, func() {
 		g.ticking.Store(false)
-		if _, err := g.command(&queue.Command{Op: queue.OpTick}); err != nil {
+		if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err != nil {
 			return // a new leader looks by itself
 		}
 		g.afterApply()
@@ -292,15 +530,23 @@ func (g *group) close() { g.detachAll() }
 
 func (g *group) core() *replica { return &g.replica }
 
-// status tells how the replica is.
+// status tells how the queue is, as seen from this replica.
 func (g *group) status() QueueStatus {
-	st := QueueStatus{Members: []meta.NodeID{g.host.node}, Online: []meta.NodeID{g.host.node}, Counts: g.counts(), State: StateStarting}
-	g.lmu.Lock()
-	st.Term = g.term
-	if g.ready {
-		st.State, st.Leader = StateRunning, g.host.node
+	st := QueueStatus{Members: g.memberNodes(), Counts: g.counts(), State: StateStarting}
+	for _, m := range st.Members {
+		if g.host.up(m) {
+			st.Online = append(st.Online, m)
+		}
 	}
+	g.lmu.Lock()
+	st.Term, st.Leader = g.term, g.leader
 	g.lmu.Unlock()
+	switch {
+	case len(st.Online) <= len(st.Members)/2:
+		st.State, st.Reason = StateMinority, "fewer than half of its replicas are up"
+	case st.Leader != 0:
+		st.State = StateRunning
+	}
 	g.mu.Lock()
 	st.Applied, st.BodyBytesInMemory = g.applied, g.bodies.bytes
 	if g.failure != nil {
@@ -324,6 +570,7 @@ func (s *stateMachine) Open(<-chan struct{}) (uint64, error) {
 	if err := g.disk.load(&g.replica); err != nil {
 		return 0, g.host.fatal(err)
 	}
+	g.opened = true
 	return g.applied, nil
 }
 

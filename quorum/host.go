@@ -17,6 +17,7 @@ import (
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum/link"
 	"github.com/warrenmq/warren/quorum/transport"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/datadir"
@@ -40,7 +41,11 @@ type Config struct {
 	BodiesInMemoryBytes int64
 	// CheckpointLogBytes is how much log a queue writes between two checkpoints; 0 = limits.CheckpointLogBytes.
 	CheckpointLogBytes int64
-	Log                *slog.Logger
+	// Cluster tells how other nodes are reached; the zero value runs the node alone.
+	Cluster Cluster
+	// OnFenced is called when the cluster declared this incarnation of the node dead while it lived: its clients must go. The node has a new incarnation when it returns.
+	OnFenced func()
+	Log      *slog.Logger
 	// OnFatal is called once when the node must stop: its disk or its log failed. It must not block.
 	OnFatal func(error)
 }
@@ -52,12 +57,17 @@ type Host struct {
 	log        *slog.Logger
 	clock      *clock
 	nh         *dragonboat.NodeHost
-	transport  *transport.Transport
+	transport  *transport.Transport // of a node that runs alone
+	net        *transport.Network   // of a node in a cluster
+	mux        *link.Mux
+	peers      *peers
+	elections  *elections
 	nodeHostID string
 	cat        *catalogue
 
 	node meta.NodeID
-	boot meta.Boot
+	bmu  sync.Mutex
+	boot meta.Boot // this incarnation; changes when the node was declared dead while it lived
 
 	sessions    atomic.Uint64
 	slots       sync.Map // meta.QueueID -> *slot
@@ -71,18 +81,7 @@ type Host struct {
 	workers sync.WaitGroup
 }
 
-// slot is what this node has of one queue.
-type slot struct {
-	q    *meta.Queue
-	pipe *pipeline
-
-	mu      sync.Mutex
-	run     runner // nil until the first touch
-	touched bool
-	gone    bool
-}
-
-// runner runs one queue's machine: *group or *local.
+// runner runs one queue's machine, or knows who does: *group, *local or *remote.
 type runner interface {
 	target
 	// command applies one command outside pipelines and waits for its reply.
@@ -126,32 +125,87 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	adoptLogger(cfg.Log)
 	id := cfg.Dir.Identity()
-	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(), transport: transport.New(), nodeHostID: nodeHostID(id.ClusterID, meta.NodeID(id.NodeID)), closed: make(chan struct{})}
+	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(), closed: make(chan struct{})}
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
 		return nil, err
 	}
 	h.checkpoints = newCheckpointer(h)
+	h.elections = newElections(h)
 	h.cat = newCatalogue(h)
-	nh, err := dragonboat.NewNodeHost(h.nodeHostConfig())
-	if err == nil && nh == nil {
-		err = errors.New("the Raft library did not start and does not say why")
+	if err := h.enter(ctx); err != nil {
+		return nil, err
 	}
+	id = cfg.Dir.Identity() // a node that joined has another cluster's
+	h.nodeHostID = nodeHostID(id.ClusterID, link.Node(id.NodeID))
+	boot, err := cfg.Dir.NextBoot()
 	if err != nil {
-		return nil, fmt.Errorf("raft: %w", err)
+		return nil, err
 	}
-	h.nh = nh
-	if err := h.join(ctx, id); err != nil {
+	h.boot = meta.Boot{Counter: boot.Counter, Nonce: boot.Nonce}
+	if err := h.startRaft(); err != nil {
 		h.Close()
 		return nil, err
 	}
-	h.workers.Add(1)
+	if err := h.register(ctx); err != nil {
+		h.Close()
+		return nil, err
+	}
+	h.workers.Add(2)
 	go h.ticker()
+	go h.reconciler()
 	h.restart()
 	return h, nil
 }
 
+// enter finds out which cluster this node is part of: the one it was in before, one that takes it in, or a new one of its own.
+func (h *Host) enter(ctx context.Context) error {
+	var err error
+	if h.peers, err = openPeers(h.fs, h.cfg.Dir.Path()); err != nil {
+		return err
+	}
+	id := h.cfg.Dir.Identity()
+	switch {
+	case h.peers.joined():
+	case len(h.cfg.Cluster.Join) > 0:
+		if err := h.joinCluster(ctx); err != nil {
+			return err
+		}
+	default:
+		const founderID = 1
+		list := peerList{Self: founderID, Founder: true, Nodes: []peerNode{{ID: founderID, Token: link.Node(id.NodeID), Address: h.cfg.Address}}}
+		if err := h.peers.save(list); err != nil {
+			return err
+		}
+	}
+	h.node = h.peers.self()
+	return nil
+}
+
+// startRaft starts the library over the cluster port, if there is one.
+func (h *Host) startRaft() error {
+	var factory config.TransportFactory
+	if h.cfg.Cluster.Listener == nil {
+		h.transport = transport.New()
+		factory = h.transport
+	} else {
+		if err := h.openNetwork(); err != nil {
+			return err
+		}
+		factory = h.net
+	}
+	nh, err := dragonboat.NewNodeHost(h.nodeHostConfig(factory))
+	if err == nil && nh == nil {
+		err = errors.New("the Raft library did not start and does not say why")
+	}
+	if err != nil {
+		return fmt.Errorf("raft: %w", err)
+	}
+	h.nh = nh
+	return nil
+}
+
 // nodeHostConfig is the library's configuration. Its defaults take gigabytes; see docs/adr on dragonboat.
-func (h *Host) nodeHostConfig() config.NodeHostConfig {
+func (h *Host) nodeHostConfig(factory config.TransportFactory) config.NodeHostConfig {
 	logdb := config.GetTinyMemLogDBConfig()
 	logdb.Shards = logShards
 	logdb.KVWriteBufferSize = 16 * limits.BatchBytesMax
@@ -165,7 +219,7 @@ func (h *Host) nodeHostConfig() config.NodeHostConfig {
 		RaftEventListener: leaderListener{h},
 		Expert: config.ExpertConfig{
 			FS:                  h.cfg.RaftFS,
-			TransportFactory:    h.transport,
+			TransportFactory:    factory,
 			NodeRegistryFactory: newRegistry(h.nodeHostID),
 			LogDB:               logdb,
 			Engine:              config.EngineConfig{ExecShards: execShards, CommitShards: 1, ApplyShards: applyShards, SnapshotShards: 4, CloseShards: 1},
@@ -173,36 +227,44 @@ func (h *Host) nodeHostConfig() config.NodeHostConfig {
 	}
 }
 
-// join starts the catalogue, founds the cluster if it is new, and registers this node and its incarnation.
-func (h *Host) join(ctx context.Context, id datadir.Identity) error {
+// register starts the catalogue, founds the cluster if it is new, and registers this node and its incarnation.
+func (h *Host) register(ctx context.Context) error {
+	if h.net != nil {
+		h.workers.Add(2)
+		go h.elections.run()
+		go h.cat.renew()
+		h.converse()
+	}
 	if err := h.cat.start(ctx); err != nil {
 		return err
 	}
+	id := h.cfg.Dir.Identity()
 	if h.Catalogue().View.ClusterID() == "" {
 		founding := append([]meta.Command{{Op: meta.OpFound, Text: fmt.Sprintf("%016x", id.ClusterID), Name: h.cfg.ClusterName}}, h.cfg.Founding...)
 		if _, err := h.cat.do(ctx, founding); err != nil {
 			return err
 		}
 	}
-	replies, err := h.cat.do(ctx, []meta.Command{{Op: meta.OpRegisterNode, Node: meta.Node{Name: h.cfg.Name, Address: h.cfg.Address, Token: id.NodeID, MachineVersion: machineVersion}}})
+	node := meta.Node{Name: h.cfg.Name, Address: h.cfg.Address, Token: id.NodeID, MachineVersion: machineVersion}
+	replies, err := h.cat.do(ctx, []meta.Command{{Op: meta.OpRegisterNode, Node: node}})
+	if err != nil {
+		return err
+	}
+	if replies[0].Reason != meta.ReasonOK || meta.NodeID(replies[0].ID) != h.node {
+		return fmt.Errorf("the catalogue refuses node %s: %v, id %d, this directory has id %d", h.cfg.Name, replies[0].Reason, replies[0].ID, h.node)
+	}
+	return h.registerBoot(ctx)
+}
+
+// registerBoot makes this incarnation known before it is used.
+func (h *Host) registerBoot(ctx context.Context) error {
+	boot := h.Boot()
+	replies, err := h.cat.do(ctx, []meta.Command{{Op: meta.OpRegisterBoot, Node: meta.Node{ID: h.node, Boot: boot}}})
 	if err != nil {
 		return err
 	}
 	if replies[0].Reason != meta.ReasonOK {
-		return fmt.Errorf("the catalogue refuses node %s: %v", h.cfg.Name, replies[0].Reason)
-	}
-	h.node = meta.NodeID(replies[0].ID)
-	boot, err := h.cfg.Dir.NextBoot()
-	if err != nil {
-		return err
-	}
-	h.boot = meta.Boot{Counter: boot.Counter, Nonce: boot.Nonce}
-	replies, err = h.cat.do(ctx, []meta.Command{{Op: meta.OpRegisterBoot, Node: meta.Node{ID: h.node, Boot: h.boot}}})
-	if err != nil {
-		return err
-	}
-	if replies[0].Reason != meta.ReasonOK {
-		return fmt.Errorf("the catalogue refuses start %d of node %s (%v): the data directory is older than the catalogue's memory of this node", h.boot.Counter, h.cfg.Name, replies[0].Reason)
+		return fmt.Errorf("the catalogue refuses start %d of node %s (%v): the data directory is older than the catalogue's memory of this node", boot.Counter, h.cfg.Name, replies[0].Reason)
 	}
 	return nil
 }
@@ -214,14 +276,24 @@ const machineVersion = 1
 func (h *Host) Node() meta.NodeID { return h.node }
 
 // Boot is this incarnation of the node.
-func (h *Host) Boot() meta.Boot { return h.boot }
+func (h *Host) Boot() meta.Boot {
+	h.bmu.Lock()
+	defer h.bmu.Unlock()
+	return h.boot
+}
 
 // Close stops the node's machines. What was confirmed is durable already.
 func (h *Host) Close() {
 	h.closing.Do(func() {
 		close(h.closed)
+		if h.mux != nil {
+			h.mux.Close()
+		}
 		if h.nh != nil {
 			h.nh.Close()
+		}
+		if h.net != nil {
+			_ = h.net.Close()
 		}
 		h.workers.Wait()
 	})
@@ -254,7 +326,7 @@ func (h *Host) ticker() {
 		case <-tick.C:
 			now := h.clock.monotonicMillis()
 			h.slots.Range(func(_, v any) bool {
-				v.(*slot).pipe.check(now)
+				v.(*slot).check(now)
 				return true
 			})
 		}
@@ -285,23 +357,13 @@ func (h *Host) wait(d time.Duration, stop <-chan struct{}) error {
 	return ErrClosed
 }
 
-// kickUntil makes a local replica campaign until it serves (PROTOCOL 8): a kick is ignored while committed entries wait to be applied.
-func (h *Host) kickUntil(shard, replica uint64, done, stop <-chan struct{}) {
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, raftTickMillis*time.Millisecond) {
-		if id, _, ok, _ := h.nh.GetLeaderID(shard); !ok || id == 0 {
-			h.transport.Kick(shard, replica)
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-done:
-		case <-stop:
-		case <-h.closed:
-		case <-t.C:
-			continue
-		}
-		t.Stop()
+// kickNow makes a local replica campaign. It is ignored by one that is no follower, or that has committed entries that it has not applied.
+func (h *Host) kickNow(shard, replica uint64) {
+	if h.net != nil {
+		h.net.Kick(shard, replica)
 		return
 	}
+	h.transport.Kick(shard, replica)
 }
 
 // leaderListener takes the library's news of leaders. It is called from one goroutine for all groups and only notes.
@@ -310,16 +372,12 @@ type leaderListener struct{ h *Host }
 // LeaderUpdated implements raftio.IRaftEventListener.
 func (l leaderListener) LeaderUpdated(info raftio.LeaderInfo) {
 	if info.ShardID == catalogueShard {
-		l.h.cat.onLeader(info.LeaderID == info.ReplicaID)
+		l.h.cat.onLeader(info.LeaderID)
 		return
 	}
 	if v, ok := l.h.slots.Load(meta.QueueID(info.ShardID)); ok {
-		s := v.(*slot)
-		s.mu.Lock()
-		g, ok := s.run.(*group)
-		s.mu.Unlock()
-		if ok {
-			g.onLeader(info.Term, info.LeaderID == info.ReplicaID)
+		if g, ok := v.(*slot).runner().(*group); ok {
+			g.onLeader(info.Term, info.LeaderID)
 		}
 	}
 }

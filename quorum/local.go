@@ -31,7 +31,7 @@ var _ runner = (*local)(nil)
 
 func newLocal(h *Host, id meta.QueueID, cfg queue.Config, log *slog.Logger) *local {
 	l := &local{host: h}
-	l.id, l.log, l.m = id, log, queue.New(cfg)
+	l.id, l.log, l.m, l.opened = id, log, queue.New(cfg), true
 	return l
 }
 

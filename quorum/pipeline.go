@@ -77,6 +77,14 @@ type ticket interface {
 	lost() bool
 }
 
+func newPipeline(h *Host, q meta.QueueID) *pipeline {
+	boot := h.Boot()
+	return &pipeline{
+		host: h, q: q, id: queue.PipelineID{Node: queue.NodeID(h.node), Boot: queue.Boot{Counter: boot.Counter, Nonce: boot.Nonce}, Gen: 1},
+		lastD: make(map[queue.SessionID]uint64), sessions: make(map[queue.SessionID]*Session),
+	}
+}
+
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 func newBatch() *batch {

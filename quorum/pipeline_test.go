@@ -116,11 +116,12 @@ func TestPipelineSurvivesLossRepeatAndNewTerms(t *testing.T) {
 func pipelineSeed(t *testing.T, seed uint64) {
 	h := &Host{clock: newClock(), closed: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	defer close(h.closed)
-	p := &pipeline{host: h, q: 1024, id: queue.PipelineID{Node: 1, Boot: queue.Boot{Counter: 1, Nonce: 2}, Gen: 1}, lastD: map[queue.SessionID]uint64{}, sessions: map[queue.SessionID]*Session{}}
+	h.node, h.boot = 1, meta.Boot{Counter: 1, Nonce: 2}
+	p := newPipeline(h, 1024)
 	l := newBadLeader(seed)
 	go l.run(h.closed)
 	p.start(l)
-	h.slots.Store(meta.QueueID(1024), &slot{pipe: p})
+	h.slots.Store(meta.QueueID(1024), &slot{host: h, pipe: p})
 	h.workers.Add(1)
 	go h.ticker()
 

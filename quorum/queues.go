@@ -11,7 +11,6 @@ import (
 	"github.com/lni/dragonboat/v4"
 
 	"github.com/warrenmq/warren/config/limits"
-	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
@@ -37,10 +36,7 @@ func (h *Host) slot(id meta.QueueID) (*slot, error) {
 	if q == nil {
 		return nil, ErrNoQueue
 	}
-	s := &slot{q: q, pipe: &pipeline{
-		host: h, q: id, id: queue.PipelineID{Node: queue.NodeID(h.node), Boot: queue.Boot{Counter: h.boot.Counter, Nonce: h.boot.Nonce}, Gen: 1},
-		lastD: make(map[queue.SessionID]uint64), sessions: make(map[queue.SessionID]*Session),
-	}}
+	s := &slot{host: h, q: q, pipe: newPipeline(h, id)}
 	if v, raced := h.slots.LoadOrStore(id, s); raced {
 		return v.(*slot), nil
 	}
@@ -84,17 +80,23 @@ func (h *Host) touch(id meta.QueueID) {
 		return
 	}
 	s.touched = true
-	if !s.q.Durable {
+	_, member := s.q.MemberOn(h.node)
+	switch {
+	case s.run != nil: // it started already and serves by itself
+		s.mu.Unlock()
+	case !s.q.Durable && s.q.Home == h.node:
 		l := newLocal(h, id, queueConfig(s.q), h.log)
 		s.run = l
 		s.mu.Unlock()
 		s.pipe.start(l)
-		return
-	}
-	waiting := s.run != nil // it started already and serves by itself
-	s.mu.Unlock()
-	if !waiting {
+	case member:
+		s.mu.Unlock()
 		h.starter.add(h, s, true)
+	default:
+		r := newRemote(h, s.q)
+		s.run = r
+		s.mu.Unlock()
+		r.find()
 	}
 }
 
@@ -142,11 +144,16 @@ func (st *starter) work(h *Host) {
 // startGroup brings one replica up.
 func (h *Host) startGroup(s *slot) {
 	s.mu.Lock()
-	if s.run != nil || s.gone {
+	if _, started := s.run.(*group); started || s.gone {
 		s.mu.Unlock()
 		return
 	}
-	g := newGroup(h, s.q, h.log)
+	m, ok := s.q.MemberOn(h.node)
+	if !ok {
+		s.mu.Unlock()
+		return
+	}
+	g := newGroup(h, s.q, m.Replica, h.log)
 	s.run = g
 	s.mu.Unlock()
 	if err := g.start(); err != nil {
@@ -190,7 +197,7 @@ func (h *Host) restart() {
 // else is set aside, never deleted by inference (PROTOCOL 11).
 func (h *Host) sweepUnknown(id meta.QueueID) {
 	if id < h.Catalogue().View.NextQueueID() {
-		if err := h.nh.RemoveData(uint64(id), firstReplicaID); err != nil {
+		if err := removeReplicas(h, id); err != nil {
 			h.log.Warn("the log of a deleted queue cannot be removed", "id", uint64(id), "error", err)
 		}
 		if err := removeQueueDir(h, id); err != nil {
@@ -205,6 +212,19 @@ func (h *Host) sweepUnknown(id meta.QueueID) {
 	h.log.Warn("data of a queue that the catalogue does not know was set aside", "id", uint64(id), "directory", quarantineDir(h))
 }
 
+// removeReplicas removes the logs of whatever replicas of a group this node had.
+func removeReplicas(h *Host, id meta.QueueID) error {
+	info := h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{})
+	for _, r := range info.LogInfo {
+		if r.ShardID == uint64(id) {
+			if err := h.nh.RemoveData(r.ShardID, r.ReplicaID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // changed follows the catalogue: deleted queues end here.
 func (h *Host) changed(effects []meta.Effect) {
 	for i := range effects {
@@ -212,39 +232,18 @@ func (h *Host) changed(effects []meta.Effect) {
 		case meta.QueueDeleted:
 			h.remove(e.Queue)
 		case meta.QueueChanged:
-			h.configure(e.Queue)
+			h.reshape(e.Queue)
+		case meta.NodeChanged, meta.NodeDead:
+			h.nodeChanged(e.Node)
 		}
 	}
-}
-
-// configure brings a queue's machine what the catalogue says of it now.
-func (h *Host) configure(q *meta.Queue) {
-	v, ok := h.slots.Load(q.ID)
-	if !ok {
-		return
-	}
-	s := v.(*slot)
-	s.mu.Lock()
-	run := s.run
-	s.mu.Unlock()
-	if run == nil {
-		return
-	}
-	go func() {
-		if _, err := run.command(&queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)}); err != nil {
-			h.log.Warn("a queue's configuration did not reach it yet", "queue", q.Name, "error", err)
-		}
-	}()
 }
 
 // remove ends a queue that the catalogue deleted: clients are told, the replica stops, its data goes.
 func (h *Host) remove(q *meta.Queue) {
 	v, ok := h.slots.LoadAndDelete(q.ID)
 	if !ok {
-		if q.Durable {
-			go h.removeData(q.ID, nil)
-		}
-		return
+		return // nothing of it is here
 	}
 	s := v.(*slot)
 	s.mu.Lock()
@@ -382,6 +381,10 @@ func (h *Host) running(ctx context.Context, id meta.QueueID) (runner, error) {
 		switch r := run.(type) {
 		case *local:
 			return r, nil
+		case *remote:
+			if r.known() != 0 {
+				return r, nil
+			}
 		case *group:
 			select {
 			case <-r.started:
@@ -398,18 +401,4 @@ func (h *Host) running(ctx context.Context, id meta.QueueID) (runner, error) {
 			return nil, err
 		}
 	}
-}
-
-// appendReply and decodeReply carry the reply of a command through the library's result.
-func appendReply(dst []byte, r queue.Reply) []byte {
-	dst = codec.AppendUint8(dst, uint8(r.Code))
-	dst = codec.AppendUvarint(dst, r.A)
-	dst = codec.AppendUvarint(dst, r.B)
-	return codec.AppendUvarint(dst, r.C)
-}
-
-func decodeReply(src []byte) (queue.Reply, error) {
-	r := codec.NewReader(src)
-	reply := queue.Reply{Code: queue.Code(r.Uint8()), A: r.Uvarint(), B: r.Uvarint(), C: r.Uvarint()}
-	return reply, r.Err()
 }

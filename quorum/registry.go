@@ -1,14 +1,14 @@
 package quorum
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
 
-	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum/link"
+	"github.com/warrenmq/warren/quorum/transport"
 )
 
 // registry tells the library where replicas are. A replica's target is the stable name of its node (nodeHostID), so that addresses may change; addresses come from the catalogue.
@@ -25,11 +25,8 @@ var _ config.NodeRegistryFactory = (*registry)(nil)
 var _ raftio.INodeRegistry = (*registry)(nil)
 
 // nodeHostID names a node to the library, which wants a UUID: the cluster's and the node's ids side by side.
-func nodeHostID(cluster uint64, node meta.NodeID) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], cluster)
-	binary.BigEndian.PutUint64(b[8:], uint64(node))
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+func nodeHostID(cluster uint64, node link.Node) string {
+	return transport.Target(cluster, uint64(node))
 }
 
 func newRegistry(self string) *registry {

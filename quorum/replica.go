@@ -23,6 +23,7 @@ type replica struct {
 	bodies  bodies
 	applied uint64 // index of the last entry applied
 	served  []*attachment
+	opened  bool                 // its state is loaded
 	failure *invariant.Violation // what stopped this replica for good
 
 	effects []queue.Effect
@@ -239,6 +240,13 @@ func (r *replica) detachAll() {
 	for _, a := range served {
 		a.to.stop()
 	}
+}
+
+// serves tells whether nodes can attach.
+func (r *replica) serves() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.opened && r.failure == nil
 }
 
 // counts returns the queue's numbers.

@@ -15,6 +15,8 @@ const (
 	StateStarting State = "starting"
 	// StateParked: nothing wanted it yet; the first touch starts it.
 	StateParked State = "parked"
+	// StateMinority: fewer than half of its replicas are up.
+	StateMinority State = "minority"
 	// StateDown: its machine stopped; Reason says why.
 	StateDown State = "down"
 )

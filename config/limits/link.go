@@ -10,4 +10,38 @@ const (
 
 	// LinkRedialMillis is the longest pause between two attempts. Used by quorum/link.
 	LinkRedialMillis = 1_000
+
+	// LinkEventBytes is about how much of a queue's stream goes into one message to another node. Used by quorum.
+	LinkEventBytes = 512 << 10
+
+	// FindLeaderMillis is the pause between two attempts to find the node that leads a queue. Used by quorum.
+	FindLeaderMillis = 50
+
+	// StatusMillis bounds a question about a queue's state to another node. Used by quorum.
+	StatusMillis = 1_000
+
+	// LeaseMillis is how long a node may trust its view of the catalogue after it asked (PROTOCOL 5); the granter counts LeaseGrantMillis. LeaseRenewMillis is the pause between
+	// two requests. Used by quorum.
+	LeaseMillis      = 2_700
+	LeaseGrantMillis = 3_000
+	LeaseRenewMillis = 500
+
+	// DeadMillis is how long a node must have been silent to be declared dead, if a majority does not hear it. Used by quorum.
+	DeadMillis = 5_000
+
+	// KickRankMillis is the pause between the kicks of the members that could lead, KickStartMillis the same for a group that starts, KickAgainMillis the first pause before a
+	// member kicks itself again. Used by quorum.
+	KickRankMillis  = 200
+	KickStartMillis = 50
+	KickAgainMillis = 5_000
+
+	// ElectionCheckMillis is how often a node looks for silent peers. Used by quorum.
+	ElectionCheckMillis = 100
+
+	// ReplicasDefault is how many replicas a durable queue gets if nothing else is asked for and there are as many nodes. Used by quorum.
+	ReplicasDefault = 3
+
+	// ReconcileMillis is how often a node looks whether the queues that it leads have the replicas that they should; GrowAtOnce bounds how many it grows in one turn. Used by quorum.
+	ReconcileMillis = 1_000
+	GrowAtOnce      = 16
 )

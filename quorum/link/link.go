@@ -32,7 +32,7 @@ func (e *RemoteError) Error() string { return e.Text }
 // Node names a node to the transport: its token, which never changes.
 type Node uint64
 
-// Conn is an authenticated connection to another node. Send does not block and copies frame.
+// Conn is an authenticated connection to another node. Send does not block; the frame belongs to the Conn from then on. A received frame belongs to the receiver.
 type Conn interface {
 	Peer() Node
 	Send(frame []byte) error

@@ -174,3 +174,14 @@ func random() uint64 {
 		}
 	}
 }
+
+// Adopt makes the directory part of another cluster, before anything else is kept in it: a node that joins takes the cluster's id for its own.
+func (d *Dir) Adopt(clusterID uint64) error {
+	id := d.id
+	id.ClusterID = clusterID
+	if err := d.write(identityName, id.encode()); err != nil {
+		return err
+	}
+	d.id = id
+	return nil
+}

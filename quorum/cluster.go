@@ -1,0 +1,455 @@
+package quorum
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum/link"
+	"github.com/warrenmq/warren/quorum/transport"
+)
+
+// Cluster tells Open how the node reaches others. Without a Listener it runs alone.
+type Cluster struct {
+	// Listener is the node's cluster port.
+	Listener net.Listener
+	// Dial opens connections to other nodes; TCP if nil.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Secret is what nodes prove to each other; without one nobody joins and nobody is joined.
+	Secret []byte
+	// ServerTLS and ClientTLS, both or neither.
+	ServerTLS, ClientTLS *tls.Config
+	// Join are addresses of nodes to join; they count in an empty data directory only.
+	Join []string
+}
+
+// openNetwork opens the cluster port and the conversation with the nodes that are known.
+func (h *Host) openNetwork() error {
+	id := h.cfg.Dir.Identity()
+	net, err := transport.Open(transport.Config{
+		Node: id.NodeID, Cluster: id.ClusterID, Boot: transport.Boot{Counter: h.boot.Counter, Nonce: h.boot.Nonce}, Secret: h.cfg.Cluster.Secret,
+		Listener: h.cfg.Cluster.Listener, Dial: h.cfg.Cluster.Dial, Resolve: h.peers.resolve, ServerTLS: h.cfg.Cluster.ServerTLS, ClientTLS: h.cfg.Cluster.ClientTLS, Log: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	h.net = net
+	dial := func(ctx context.Context, to link.Node) (link.Conn, error) {
+		l, err := net.DialLink(ctx, uint64(to))
+		if err != nil {
+			return nil, err
+		}
+		if err := l.Send(append([]byte{helloFrame}, h.cfg.Address...)); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return linkConn{l}, nil
+	}
+	h.mux = link.New(link.Node(id.NodeID), dial, (*dispatcher)(h), h.peerChanged, h.log)
+	return nil
+}
+
+// converse begins to talk with the other nodes, now that this node's replica of the catalogue can answer.
+func (h *Host) converse() {
+	h.net.OnLink(h.acceptLink)
+	h.net.OnJoin(h.answerJoin)
+	for _, n := range h.peers.nodes() {
+		h.mux.Watch(n.Token)
+	}
+}
+
+// helloFrame begins the first frame of a link: the address at which its maker says it is reached.
+const helloFrame = 1
+
+// linkConn is a transport link as package link sees it.
+type linkConn struct{ *transport.Link }
+
+// Peer is the node at the other end.
+func (c linkConn) Peer() link.Node { return link.Node(c.Link.Peer().Node) }
+
+// Heard is when something last arrived.
+func (c linkConn) Heard() time.Time { return c.LastHeard() }
+
+func (h *Host) acceptLink(l *transport.Link) {
+	hello, err := l.Receive()
+	if err != nil || len(hello) == 0 || hello[0] != helloFrame {
+		_ = l.Close()
+		return
+	}
+	node := link.Node(l.Peer().Node)
+	if addr := string(hello[1:]); addr != "" {
+		h.peers.tell(node, addr)
+	}
+	h.mux.Accept(linkConn{l})
+}
+
+// peerChanged is told when the connection to another node comes or goes.
+func (h *Host) peerChanged(node link.Node, up bool) {
+	if up {
+		h.log.Info("connected to a node", "node", h.nodeName(node))
+	} else {
+		h.log.Info("lost the connection to a node", "node", h.nodeName(node))
+	}
+	h.elections.noticed()
+	if up {
+		h.slots.Range(func(_, v any) bool {
+			v.(*slot).peerUp()
+			return true
+		})
+	}
+}
+
+// nodeName names a node in logs.
+func (h *Host) nodeName(token link.Node) string {
+	if id, ok := h.peers.id(token); ok {
+		if n := h.Catalogue().View.Node(id); n != nil {
+			return n.Name
+		}
+	}
+	return fmt.Sprintf("%016x", uint64(token))
+}
+
+// call asks another node.
+func (h *Host) call(ctx context.Context, node meta.NodeID, kind link.Kind, request []byte) ([]byte, error) {
+	token, ok := h.peers.token(node)
+	if !ok || h.mux == nil {
+		return nil, link.ErrDown
+	}
+	return h.mux.Call(ctx, token, kind, request)
+}
+
+// ask asks another node and does not wait.
+func (h *Host) ask(node meta.NodeID, kind link.Kind, request []byte, answer func([]byte, error)) {
+	token, ok := h.peers.token(node)
+	if !ok || h.mux == nil {
+		answer(nil, link.ErrDown)
+		return
+	}
+	h.mux.Ask(token, kind, request, answer)
+}
+
+// send sends another node a one-way message, which may be lost.
+func (h *Host) send(node meta.NodeID, kind link.Kind, payload []byte) {
+	if token, ok := h.peers.token(node); ok && h.mux != nil {
+		_ = h.mux.Send(token, kind, payload)
+	}
+}
+
+// up tells whether another node is heard; this one always is.
+func (h *Host) up(node meta.NodeID) bool {
+	if node == h.node {
+		return true
+	}
+	token, ok := h.peers.token(node)
+	return ok && h.mux != nil && h.mux.Up(token)
+}
+
+// dispatcher is the host as other nodes see it.
+type dispatcher Host
+
+var _ link.Handler = (*dispatcher)(nil)
+
+// Call answers the questions of other nodes.
+func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer func([]byte, error)) {
+	h := (*Host)(d)
+	node, ok := h.peers.id(from)
+	if !ok {
+		answer(nil, errors.New("the node is not known here yet"))
+		return
+	}
+	switch kind {
+	case callDo:
+		go func() { answer(h.cat.serveDo(request)) }()
+	case callLease:
+		answer(h.cat.serveLease(node, request))
+	case callStart:
+		answer(h.serveStart(request))
+	case callPropose:
+		h.servePropose(request, answer)
+	case callCommand:
+		go func() { answer(h.serveCommand(request)) }()
+	case callStatus:
+		answer(h.serveStatus(request))
+	default:
+		answer(nil, fmt.Errorf("question %d is not understood by this version", kind))
+	}
+}
+
+// Message takes the one-way messages of other nodes.
+func (d *dispatcher) Message(from link.Node, kind link.Kind, payload []byte) {
+	h := (*Host)(d)
+	node, ok := h.peers.id(from)
+	if !ok {
+		return
+	}
+	r := codec.NewReader(payload)
+	switch kind {
+	case messageApplied:
+		h.cat.leases.applied(node, r.Uvarint())
+	case messageStarted:
+		q, want := meta.QueueID(r.Uvarint()), r.Bool()
+		h.memberStarted(node, q, want)
+	case messageSilent:
+		list := make([]meta.NodeID, 0, r.Count(1))
+		for range cap(list) {
+			list = append(list, meta.NodeID(r.Uvarint()))
+		}
+		h.elections.reported(node, list)
+	}
+}
+
+// Stream begins to serve an attachment of another node.
+func (d *dispatcher) Stream(_ link.Node, kind link.Kind, request []byte, stream *link.Stream) {
+	h := (*Host)(d)
+	if kind != streamAttach {
+		stream.Close()
+		return
+	}
+	r := codec.NewReader(request)
+	q, req := readAttach(&r)
+	if r.Err() != nil {
+		stream.Close()
+		return
+	}
+	h.serveAttach(q, req, stream)
+}
+
+// join asks the nodes at the given addresses until one takes this node in.
+func (h *Host) joinCluster(ctx context.Context) error {
+	id := h.cfg.Dir.Identity()
+	request := codec.AppendUint64(nil, id.NodeID)
+	request = codec.AppendString(request, h.cfg.Name)
+	request = codec.AppendString(request, h.cfg.Address)
+	request = codec.AppendUvarint(request, machineVersion)
+	for try := 0; ; try++ {
+		addr := h.cfg.Cluster.Join[try%len(h.cfg.Cluster.Join)]
+		response, err := transport.Join(ctx, h.cfg.Cluster.Dial, addr, h.cfg.Cluster.Secret, h.cfg.Cluster.ClientTLS, request)
+		if err == nil {
+			return h.joined(response)
+		}
+		var refused *transport.RefusedError
+		var no *transport.JoinError
+		if errors.As(err, &refused) || errors.As(err, &no) {
+			return &JoinError{Address: addr, Err: err}
+		}
+		h.log.Warn("the node to join does not answer and will be asked again", "address", addr, "error", err)
+		if err := h.wait(limits.LinkRedialMillis*time.Millisecond, ctx.Done()); err != nil {
+			return fmt.Errorf("no node to join answered: %w", ctx.Err())
+		}
+	}
+}
+
+// JoinError says that a cluster does not take this node in.
+type JoinError struct {
+	// Address is the node that was asked.
+	Address string
+	// Err is its reason.
+	Err error
+}
+
+// Error names the address and the reason.
+func (e *JoinError) Error() string {
+	return fmt.Sprintf("the cluster at %s refuses this node: %v", e.Address, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *JoinError) Unwrap() error { return e.Err }
+
+// joined takes the answer to a join.
+func (h *Host) joined(response []byte) error {
+	r := codec.NewReader(response)
+	clusterID := r.Uint64()
+	list := readPeers(&r)
+	if r.Err() != nil {
+		return fmt.Errorf("the answer to the join cannot be read: %w", r.Err())
+	}
+	if err := h.cfg.Dir.Adopt(clusterID); err != nil {
+		return err
+	}
+	return h.peers.save(list)
+}
+
+// answerJoin takes a node into the cluster.
+func (h *Host) answerJoin(request []byte) ([]byte, error) {
+	r := codec.NewReader(request)
+	n := meta.Node{Token: r.Uint64(), Name: r.String(), Address: r.String(), MachineVersion: uint32(r.Uvarint())}
+	if r.Err() != nil || n.Token == 0 || n.Name == "" {
+		return nil, errors.New("the request to join cannot be read")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	replies, err := h.Do(ctx, meta.Command{Op: meta.OpRegisterNode, Node: n})
+	if err != nil {
+		return nil, err
+	}
+	switch replies[0].Reason {
+	case meta.ReasonOK:
+	case meta.ReasonNameInUse:
+		return nil, fmt.Errorf("a node that is not dead has the name %s already", n.Name)
+	default:
+		return nil, fmt.Errorf("the catalogue refuses the node: %v", replies[0].Reason)
+	}
+	list := peerList{Self: meta.NodeID(replies[0].ID)}
+	for other := range h.Catalogue().View.Nodes() {
+		if !other.Replaced {
+			list.Nodes = append(list.Nodes, peerNode{ID: other.ID, Token: link.Node(other.Token), Address: other.Address})
+		}
+	}
+	h.log.Info("a node joins the cluster", "node", n.Name, "address", n.Address)
+	return appendPeers(codec.AppendUint64(nil, h.cfg.Dir.Identity().ClusterID), &list), nil
+}
+
+// serveStart starts a queue's replica for another node, and tells whether one runs here and which node leads.
+func (h *Host) serveStart(request []byte) ([]byte, error) {
+	r := codec.NewReader(request)
+	id := meta.QueueID(r.Uvarint())
+	s, err := h.slot(id)
+	if err != nil {
+		return nil, err
+	}
+	h.touch(id)
+	running, leader := s.leader()
+	return codec.AppendUvarint(codec.AppendBool(nil, running), uint64(leader)), nil
+}
+
+// servePropose takes a batch of another node to the leader here.
+func (h *Host) servePropose(request []byte, answer func([]byte, error)) {
+	r := codec.NewReader(request)
+	id := meta.QueueID(r.Uvarint())
+	buf := r.Rest()
+	var b queue.Batch
+	if queue.ValidateBatch(buf) != nil || queue.DecodeBatch(buf, &b) != nil {
+		answer([]byte{proposeMistaken}, nil)
+		return
+	}
+	s, err := h.slot(id)
+	if err != nil {
+		answer([]byte{proposeLost}, nil)
+		return
+	}
+	h.touch(id)
+	switch run := s.runner().(type) {
+	case *group:
+		run.proposeFor(b.Pipeline, b.K, buf, answer)
+	case *local:
+		_, _, err := run.propose(b.Pipeline, b.K, buf)
+		if err != nil {
+			answer([]byte{proposeLost}, nil)
+			return
+		}
+		answer([]byte{proposeApplied}, nil)
+	default:
+		answer(codec.AppendUvarint([]byte{proposeNotHere}, 0), nil)
+	}
+}
+
+// serveCommand applies a command outside pipelines for another node.
+func (h *Host) serveCommand(request []byte) ([]byte, error) {
+	r := codec.NewReader(request)
+	id := meta.QueueID(r.Uvarint())
+	var cmd queue.Command
+	if _, err := queue.DecodeCommand(r.Rest(), &cmd); err != nil {
+		return nil, err
+	}
+	s, err := h.slot(id)
+	if err != nil {
+		return nil, err
+	}
+	h.touch(id)
+	var reply queue.Reply
+	switch run := s.runner().(type) {
+	case *group:
+		reply, err = run.lead(&cmd)
+	case *local:
+		reply, err = run.command(&cmd)
+	default:
+		err = errElsewhere
+	}
+	if err != nil {
+		return nil, err
+	}
+	return appendReply(nil, reply), nil
+}
+
+// serveStatus tells another node how a queue is here.
+func (h *Host) serveStatus(request []byte) ([]byte, error) {
+	r := codec.NewReader(request)
+	s, err := h.slot(meta.QueueID(r.Uvarint()))
+	if err != nil {
+		return nil, err
+	}
+	run := s.runner()
+	if run == nil {
+		return nil, errElsewhere
+	}
+	st := run.status()
+	return appendStatus(nil, &st), nil
+}
+
+// serveAttach streams a queue to another node.
+func (h *Host) serveAttach(id meta.QueueID, req attachRequest, stream *link.Stream) {
+	s, err := h.slot(id)
+	if err != nil {
+		stream.Close()
+		return
+	}
+	h.touch(id)
+	run := s.runner()
+	if run == nil {
+		stream.Close()
+		return
+	}
+	if _, ok := run.(*remote); ok || !run.core().serves() {
+		stream.Close() // it is not here, or not ready: the node asks again
+		return
+	}
+	go func() {
+		out := &outlet{stream: stream}
+		a := run.attach(req, out)
+		<-stream.Done()
+		run.core().detach(a)
+	}()
+}
+
+// outlet sends the stream of an attachment to another node. A connection that is too slow for it ends the stream; the node attaches again.
+type outlet struct{ stream *link.Stream }
+
+var _ sink = (*outlet)(nil)
+
+// Items of an attachment's stream.
+const (
+	itemSync   = 1
+	itemEvents = 2
+)
+
+func (o *outlet) synced(st queue.SyncState, deliveries []event) {
+	if o.stream.Send(appendSync([]byte{itemSync}, &st)) != nil {
+		o.stream.Close()
+		return
+	}
+	o.events(deliveries)
+}
+
+// events sends runs of at most limits.LinkEventBytes, or one event.
+func (o *outlet) events(evs []event) {
+	for len(evs) > 0 {
+		n, bytes := 0, 0
+		for n < len(evs) && (n == 0 || bytes+len(evs[n].envelope) < limits.LinkEventBytes) {
+			bytes += len(evs[n].envelope)
+			n++
+		}
+		if o.stream.Send(appendEvents(append(make([]byte, 0, bytes+64*n), itemEvents), evs[:n])) != nil {
+			o.stream.Close()
+			return
+		}
+		evs = evs[n:]
+	}
+}
+
+func (o *outlet) stop() { o.stream.Close() }

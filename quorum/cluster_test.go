@@ -1,0 +1,140 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/datadir"
+)
+
+// member is one node of a cluster in this process, over loopback TCP and real files.
+type member struct {
+	t    *testing.T
+	path string
+	name string
+	addr string
+	join []string
+	h    *Host
+	dir  *datadir.Dir
+}
+
+func testLog() *slog.Logger {
+	if os.Getenv("WARREN_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+func (m *member) start() {
+	m.t.Helper()
+	l, err := net.Listen("tcp", m.addr)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.addr = l.Addr().String()
+	if m.dir, err = datadir.Open(storage.OS, m.path); err != nil {
+		m.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	m.h, err = Open(ctx, Config{
+		Dir: m.dir, Name: m.name, Address: m.addr, Log: testLog().With("at", m.name), Founding: []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
+		Cluster: Cluster{Listener: l, Secret: []byte("secret"), Join: m.join},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *member) stop() {
+	if m.h != nil {
+		m.h.Close()
+		_ = m.dir.Close()
+		m.h = nil
+	}
+}
+
+// newCluster starts n nodes, one after the other.
+func newCluster(t *testing.T, n int) []*member {
+	t.Helper()
+	var list []*member
+	for i := range n {
+		m := &member{t: t, path: t.TempDir(), name: fmt.Sprintf("rabbit@n%d", i+1), addr: "127.0.0.1:0"}
+		if i > 0 {
+			m.join = []string{list[0].addr}
+		}
+		m.start()
+		t.Cleanup(m.stop)
+		list = append(list, m)
+	}
+	return list
+}
+
+func declareOn(t *testing.T, h *Host, name string, replicas ...meta.NodeID) meta.QueueID {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	r, err := h.Do(ctx, meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: "/", Name: name, Durable: true, Replicas: replicas}})
+	if err != nil || r[0].Reason != meta.ReasonOK {
+		t.Fatalf("declare: %v %v", r, err)
+	}
+	return meta.QueueID(r[0].ID)
+}
+
+// TestThreeNodes: a queue with three replicas is published to and consumed from every node; the death of its leader loses nothing and asks nothing of clients of the others.
+func TestThreeNodes(t *testing.T) {
+	nodes := newCluster(t, 3)
+	q := declareOn(t, nodes[1].h, "q", 1, 2, 3)
+	type user struct {
+		c *recorder
+		s *Session
+	}
+	var users []user
+	for _, n := range nodes {
+		until(t, "the queue is known", func() bool { return n.h.Catalogue().View.QueueByID(q) != nil })
+		c := newRecorder()
+		users = append(users, user{c, n.h.OpenSession(c)})
+	}
+	began := time.Now()
+	publish(t, users[0].s, users[0].c, q, 1, 1)
+	t.Logf("first publish confirmed after %v", time.Since(began))
+	for i, u := range users {
+		publish(t, u.s, u.c, q, 100*(i+1), 50)
+	}
+	leader := 0
+	st, _ := nodes[0].h.QueueStatus(q)
+	leader = int(st.Leader) - 1
+	t.Logf("node %d leads", leader+1)
+	other := (leader + 1) % 3
+	if err := users[other].s.Submit(q, &queue.Command{Op: queue.OpSubscribe, Consumer: 1, WindowBytes: 1 << 20, WindowCount: 1000}, 9000); err != nil {
+		t.Fatal(err)
+	}
+	users[other].s.Flush()
+	users[other].c.await(t, "all messages", func() bool { return len(users[other].c.deliveries) == 151 })
+	nodes[leader].stop()
+	began = time.Now()
+	publish(t, users[other].s, users[other].c, q, 5000, 10)
+	t.Logf("confirmed %v after the leader's death", time.Since(began))
+	users[other].c.await(t, "the new messages", func() bool { return len(users[other].c.deliveries) == 161 })
+	third := 3 - leader - other
+	publish(t, users[third].s, users[third].c, q, 6000, 10)
+	users[other].c.await(t, "messages of the third node", func() bool { return len(users[other].c.deliveries) == 171 })
+	nodes[leader].start()
+	c := newRecorder()
+	s := nodes[leader].h.OpenSession(c)
+	publish(t, s, c, q, 7000, 10)
+	users[other].c.await(t, "messages of the node that came back", func() bool { return len(users[other].c.deliveries) == 181 })
+	for i, d := range users[other].c.deliveries {
+		if d.D != uint64(i+1) || d.Redelivered {
+			t.Fatalf("delivery %d: d=%d redelivered=%t %q", i, d.D, d.Redelivered, d.Envelope)
+		}
+	}
+}

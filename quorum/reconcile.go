@@ -1,0 +1,368 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum/link"
+)
+
+// target returns what the library knows a node by.
+func (h *Host) target(node meta.NodeID) (string, bool) {
+	token, ok := h.peers.token(node)
+	if !ok {
+		if n := h.Catalogue().View.Node(node); n != nil {
+			token, ok = link.Node(n.Token), true
+		}
+	}
+	return nodeHostID(h.cfg.Dir.Identity().ClusterID, token), ok
+}
+
+// Place chooses the nodes of a new durable queue: want of them (RabbitMQ's x-quorum-initial-group-size; 0 = limits.ReplicasDefault), no more than there are, rounded down to an odd number. This
+// node is one of them, so that a client's queue is near it.
+func (h *Host) Place(want int) []meta.NodeID {
+	if want <= 0 {
+		want = limits.ReplicasDefault
+	}
+	v := h.Catalogue().View
+	all := []meta.NodeID{h.node}
+	for n := range v.Nodes() {
+		if n.ID != h.node && n.Alive() && !n.Replaced && h.up(n.ID) {
+			all = append(all, n.ID)
+		}
+	}
+	size := oddDown(min(want, len(all)))
+	rest := all[1:]
+	turn := int(v.NextQueueID()) % max(len(rest), 1)
+	rest = append(slices.Clone(rest[min(turn, len(rest)):]), rest[:min(turn, len(rest))]...)
+	picked := append([]meta.NodeID{h.node}, rest[:size-1]...)
+	slices.Sort(picked)
+	return picked
+}
+
+// oddDown rounds down to an odd number, at least 1.
+func oddDown(n int) int { return max(1, n-(n+1)%2) }
+
+// memberStarted is told by another member that its replica of a queue runs.
+func (h *Host) memberStarted(node meta.NodeID, id meta.QueueID, want bool) {
+	s, err := h.slot(id)
+	if err != nil {
+		return
+	}
+	if want {
+		h.touch(id)
+	}
+	g, ok := s.runner().(*group)
+	if !ok {
+		return
+	}
+	g.lmu.Lock()
+	g.peers[node] = true
+	running := g.user != nil
+	g.lmu.Unlock()
+	if want && running {
+		h.send(node, messageStarted, codec.AppendBool(codec.AppendUvarint(nil, uint64(id)), false))
+	}
+}
+
+// reshape follows a change of a queue in the catalogue: its configuration, its members.
+func (h *Host) reshape(q *meta.Queue) {
+	v, ok := h.slots.Load(q.ID)
+	if !ok {
+		if _, member := q.MemberOn(h.node); member && q.MembersIndex != 0 {
+			h.touch(q.ID) // a replica was added here
+		}
+		return
+	}
+	s := v.(*slot)
+	s.mu.Lock()
+	s.q = q
+	run := s.run
+	s.mu.Unlock()
+	_, member := q.MemberOn(h.node)
+	switch run := run.(type) {
+	case *remote:
+		if member {
+			h.starter.add(h, s, true)
+		}
+	case *group:
+		if run.leads() {
+			go func() {
+				if _, err := run.command(&queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)}); err != nil {
+					h.log.Warn("a queue's configuration did not reach it yet", "queue", q.Name, "error", err)
+				}
+			}()
+		}
+	}
+}
+
+// nodeChanged follows the catalogue's word about a node: its address, its incarnation, its death.
+func (h *Host) nodeChanged(n *meta.Node) {
+	if err := h.peers.follow(h.Catalogue().View); err != nil {
+		h.log.Error("the list of nodes cannot be written", "error", err)
+	}
+	if h.mux != nil && n.ID != h.node {
+		if n.Replaced {
+			h.mux.Unwatch(link.Node(n.Token))
+		} else {
+			h.mux.Watch(link.Node(n.Token))
+		}
+	}
+	if n.ID == h.node && n.Fences(h.Boot()) && h.Boot().Counter <= n.DeadBoot.Counter {
+		h.reborn(n)
+	}
+	h.slots.Range(func(_, v any) bool {
+		switch run := v.(*slot).runner().(type) {
+		case *group:
+			if run.leads() {
+				go func() { _ = run.announceDeaths() }() // a new leader does it anyway
+			}
+		case *local:
+			h.announceDeaths(run)
+		}
+		return true
+	})
+}
+
+// announceDeaths tells a transient queue of incarnations that died.
+func (h *Host) announceDeaths(l *local) {
+	l.mu.Lock()
+	ids := l.m.Pipelines(nil)
+	l.mu.Unlock()
+	for _, id := range ids {
+		if dead, ok := h.deadBoot(id); ok {
+			go func() { _, _ = l.command(&queue.Command{Op: queue.OpNodeGone, Node: id.Node, Boot: dead}) }()
+		}
+	}
+}
+
+// reborn gives the node a new incarnation after the cluster declared the present one dead (PROTOCOL 3): its clients go, its pipelines and transient queues end.
+func (h *Host) reborn(n *meta.Node) {
+	h.log.Warn("the cluster declared this node dead while it lived: its clients are closed and it starts anew", "boot", n.DeadBoot.Counter)
+	if h.cfg.OnFenced != nil {
+		h.cfg.OnFenced()
+	}
+	boot, err := h.cfg.Dir.NextBoot()
+	for err == nil && boot.Counter <= n.Boot.Counter {
+		boot, err = h.cfg.Dir.NextBoot()
+	}
+	if err != nil {
+		_ = h.fatal(err)
+		return
+	}
+	h.bmu.Lock()
+	h.boot = meta.Boot{Counter: boot.Counter, Nonce: boot.Nonce}
+	h.bmu.Unlock()
+	h.slots.Range(func(id, v any) bool {
+		s := v.(*slot)
+		s.pipe.fail()
+		h.slots.CompareAndDelete(id, v)
+		s.mu.Lock()
+		run := s.run
+		s.mu.Unlock()
+		if run == nil {
+			return true
+		}
+		if g, ok := run.(*group); ok {
+			next := &slot{host: h, q: s.q, pipe: newPipeline(h, s.q.ID), run: g, touched: true}
+			h.slots.Store(id, next)
+			if g.serves() {
+				go g.follow()
+			}
+			return true
+		}
+		run.close()
+		return true
+	})
+	go func() {
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+			err := h.registerBoot(ctx)
+			cancel()
+			if err == nil || h.wait(limits.LeaseRenewMillis*time.Millisecond, nil) != nil {
+				return
+			}
+			h.log.Warn("the new incarnation could not be registered yet", "error", err)
+		}
+	}()
+}
+
+// govern is the catalogue leader's care for the cluster, every limits.LeaseRenewMillis: nodes that joined get their replica of the catalogue, nodes that a majority lost are declared dead.
+func (c *catalogue) govern() {
+	h := c.host
+	v := c.state.Load().View
+	var all []meta.NodeID
+	for n := range v.Nodes() {
+		if n.Alive() && !n.Replaced {
+			all = append(all, n.ID)
+		}
+	}
+	now := h.clock.leaseMillis()
+	for n := range v.Nodes() {
+		if n.ID == h.node || n.Replaced {
+			continue
+		}
+		if n.Alive() && now-c.leases.silentSince(n.ID) > limits.DeadMillis && h.elections.silentTo(n.ID, all) {
+			h.log.Warn("a node is declared dead", "node", n.Name)
+			dead := meta.Command{Op: meta.OpNodeDead, Node: meta.Node{ID: n.ID, Boot: n.Boot}}
+			go func() { _, _ = c.do(context.Background(), []meta.Command{dead}) }() // seen again if it fails
+		}
+	}
+	c.admit(v)
+}
+
+// admit adds the replica of a node that joined to the catalogue's group, one at a time.
+func (c *catalogue) admit(v *meta.View) {
+	h := c.host
+	ctx, cancel := context.WithTimeout(context.Background(), limits.StatusMillis*time.Millisecond)
+	defer cancel()
+	var members *dragonboat.Membership
+	for n := range v.Nodes() {
+		if n.Replaced || !h.up(n.ID) {
+			continue
+		}
+		if members == nil {
+			var err error
+			if members, err = h.nh.SyncGetShardMembership(ctx, catalogueShard); err != nil {
+				return
+			}
+		}
+		if _, ok := members.Nodes[uint64(n.ID)]; ok {
+			continue
+		}
+		if _, ok := members.NonVotings[uint64(n.ID)]; ok {
+			continue
+		}
+		target := nodeHostID(h.cfg.Dir.Identity().ClusterID, link.Node(n.Token))
+		var err error
+		if n.ID <= catalogueVotersMax {
+			err = h.nh.SyncRequestAddReplica(ctx, catalogueShard, uint64(n.ID), target, members.ConfigChangeID)
+		} else {
+			err = h.nh.SyncRequestAddNonVoting(ctx, catalogueShard, uint64(n.ID), target, members.ConfigChangeID)
+		}
+		if err != nil {
+			h.log.Debug("a node could not be added to the catalogue's group yet", "node", n.Name, "error", err)
+		}
+		return
+	}
+}
+
+// reconciler grows queues that have fewer replicas than they should, as leader of each, a few at a time.
+func (h *Host) reconciler() {
+	defer h.workers.Done()
+	for h.wait(limits.ReconcileMillis*time.Millisecond, nil) == nil {
+		left := limits.GrowAtOnce
+		h.slots.Range(func(_, v any) bool {
+			if g, ok := v.(*slot).runner().(*group); ok && g.leads() && h.grow(g) {
+				left--
+			}
+			return left > 0
+		})
+	}
+}
+
+// grow adds one replica to a queue that this node leads if it has too few. It reports whether it did something.
+func (h *Host) grow(g *group) bool {
+	v := h.Catalogue().View
+	q := v.QueueByID(g.id)
+	if q == nil {
+		return false
+	}
+	want := replicasWanted(q)
+	var free []meta.NodeID
+	alive := 0
+	for n := range v.Nodes() {
+		if !n.Alive() || n.Replaced {
+			continue
+		}
+		alive++
+		if _, member := q.MemberOn(n.ID); !member && h.up(n.ID) {
+			free = append(free, n.ID)
+		}
+	}
+	if len(q.Members) >= oddDown(min(want, alive)) || len(free) == 0 {
+		return false
+	}
+	err := h.AddReplica(context.Background(), g.id, free[int(g.id)%len(free)])
+	if err != nil {
+		h.log.Debug("a queue could not grow yet", "queue", q.Name, "error", err)
+	}
+	return true
+}
+
+// replicasWanted is how many replicas a queue should have on a cluster that is large enough.
+func replicasWanted(q *meta.Queue) int {
+	if v, ok := q.Arguments.Get("x-quorum-initial-group-size"); ok {
+		if n, ok := v.AsInt64(); ok && n > 0 {
+			return int(min(n, meta.ReplicasMax))
+		}
+	}
+	return limits.ReplicasDefault
+}
+
+// ErrNotLeader says that another node leads the queue and must be asked.
+var ErrNotLeader = errors.New("quorum: another node leads the queue")
+
+// AddReplica adds a replica of a queue that this node leads on another node.
+func (h *Host) AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
+	v, ok := h.slots.Load(id)
+	if !ok {
+		return ErrNotLeader
+	}
+	g, ok := v.(*slot).runner().(*group)
+	if !ok || !g.leads() {
+		return ErrNotLeader
+	}
+	target, ok := h.target(node)
+	if !ok {
+		return errors.New("quorum: no such node")
+	}
+	replies, err := h.Do(ctx, meta.Command{Op: meta.OpAllotReplica, Queue: meta.Queue{ID: id}})
+	if err != nil {
+		return err
+	}
+	if replies[0].Reason != meta.ReasonOK {
+		return ErrNoQueue
+	}
+	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
+	if err != nil {
+		return err
+	}
+	if err := h.nh.SyncRequestAddReplica(ctx, uint64(id), replies[0].Count, target, m.ConfigChangeID); err != nil {
+		return err
+	}
+	return h.noteMembers(ctx, id)
+}
+
+// noteMembers brings the catalogue's copy of a group's membership up to date.
+func (h *Host) noteMembers(ctx context.Context, id meta.QueueID) error {
+	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
+	if err != nil {
+		return err
+	}
+	v := h.Catalogue().View
+	nodes := make(map[string]meta.NodeID)
+	cluster := h.cfg.Dir.Identity().ClusterID
+	for n := range v.Nodes() {
+		nodes[nodeHostID(cluster, link.Node(n.Token))] = n.ID
+	}
+	var members []meta.Member
+	for replica, target := range m.Nodes {
+		members = append(members, meta.Member{Node: nodes[target], Replica: replica})
+	}
+	for replica, target := range m.NonVotings {
+		members = append(members, meta.Member{Node: nodes[target], Replica: replica, NonVoting: true})
+	}
+	_, err = h.Do(ctx, meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: id, Members: members}, Token: m.ConfigChangeID})
+	return err
+}

@@ -1,0 +1,267 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum/link"
+)
+
+// remote stands for a queue that has no replica on this node: batches and commands go to its leader's node, and that node serves.
+type remote struct {
+	host *Host
+	q    *meta.Queue
+
+	mu      sync.Mutex
+	leader  meta.NodeID // 0: not known
+	finding bool
+	stream  *link.Stream
+}
+
+var _ target = (*remote)(nil)
+var _ runner = (*remote)(nil)
+
+func newRemote(h *Host, q *meta.Queue) *remote { return &remote{host: h, q: q, leader: q.Home} }
+
+// find asks the members who leads, starting the queue by it, until one knows; then the node's pipeline attaches there.
+func (r *remote) find() {
+	r.mu.Lock()
+	if r.finding {
+		r.mu.Unlock()
+		return
+	}
+	r.finding = true
+	r.mu.Unlock()
+	go func() {
+		leader := r.search()
+		r.mu.Lock()
+		r.leader, r.finding = leader, false
+		r.mu.Unlock()
+		if leader != 0 {
+			r.host.serve(r.q.ID, r)
+		}
+	}()
+}
+
+func (r *remote) search() meta.NodeID {
+	request := codec.AppendUvarint(nil, uint64(r.q.ID))
+	for {
+		q := r.host.Catalogue().View.QueueByID(r.q.ID)
+		if q == nil {
+			return 0
+		}
+		if !q.Durable {
+			if _, err := r.askStart(q.Home, request); err == nil {
+				return q.Home
+			}
+		}
+		for _, m := range q.Members {
+			if leader, err := r.askStart(m.Node, request); err == nil && leader != 0 && r.host.up(leader) {
+				return leader
+			}
+		}
+		if r.host.wait(limits.FindLeaderMillis*time.Millisecond, nil) != nil {
+			return 0
+		}
+	}
+}
+
+func (r *remote) askStart(node meta.NodeID, request []byte) (leader meta.NodeID, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limits.LinkDialMillis*time.Millisecond)
+	defer cancel()
+	answer, err := r.host.call(ctx, node, callStart, request)
+	if err != nil {
+		return 0, err
+	}
+	in := codec.NewReader(answer)
+	in.Bool()
+	leader = meta.NodeID(in.Uvarint())
+	return leader, in.Err()
+}
+
+func (r *remote) known() meta.NodeID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leader
+}
+
+// lost forgets a leader that does not lead any more, or is not heard.
+func (r *remote) lost(leader meta.NodeID) {
+	r.mu.Lock()
+	if r.leader == leader {
+		r.leader = 0
+	}
+	r.mu.Unlock()
+	r.find()
+}
+
+func (r *remote) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool, error) {
+	leader := r.known()
+	if leader == 0 {
+		r.find()
+		return nil, false, errNotReady
+	}
+	t := forward(r.host, leader, r.q.ID, buf, func(meta.NodeID) { r.lost(leader) })
+	return t, false, nil
+}
+
+// reset has nothing to forget: the leader's node remembers.
+func (r *remote) reset(queue.PipelineID) {}
+
+// attach opens the stream from the leader's node.
+func (r *remote) attach(req attachRequest, to sink) *attachment {
+	leader := r.known()
+	r.mu.Lock()
+	old := r.stream
+	r.stream = nil
+	r.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	token, ok := r.host.peers.token(leader)
+	if !ok {
+		r.find()
+		return nil
+	}
+	in := &inflow{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter}
+	st, err := r.host.mux.Open(token, streamAttach, appendAttach(nil, r.q.ID, &req), in.item, func(error) {
+		to.stop()
+		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
+	})
+	if err != nil {
+		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
+		return nil
+	}
+	r.mu.Lock()
+	r.stream = st
+	r.mu.Unlock()
+	return nil
+}
+
+// inflow takes the stream that an outlet sends.
+type inflow struct {
+	to   sink
+	node queue.NodeID
+	boot uint64
+}
+
+func (in *inflow) item(payload []byte) {
+	if len(payload) == 0 {
+		return
+	}
+	r := codec.NewReader(payload[1:])
+	switch payload[0] {
+	case itemSync:
+		st := readSync(&r)
+		if r.Err() == nil {
+			in.to.synced(st, nil)
+		}
+	case itemEvents:
+		if evs := readEvents(&r, in.node, in.boot); r.Err() == nil {
+			in.to.events(evs)
+		}
+	}
+}
+
+// command hands a command outside pipelines to the leader's node.
+func (r *remote) command(cmd *queue.Command) (queue.Reply, error) {
+	return commandAt(r.host, r.known(), r.q.ID, cmd)
+}
+
+// commandAt has another node apply a command outside pipelines.
+func commandAt(h *Host, node meta.NodeID, q meta.QueueID, cmd *queue.Command) (queue.Reply, error) {
+	if node == 0 {
+		return queue.Reply{}, errNotReady
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	answer, err := h.call(ctx, node, callCommand, queue.AppendCommand(codec.AppendUvarint(nil, uint64(q)), cmd))
+	if err != nil {
+		return queue.Reply{}, err
+	}
+	return decodeReply(answer)
+}
+
+// close ends the stream.
+func (r *remote) close() {
+	r.mu.Lock()
+	st := r.stream
+	r.stream = nil
+	r.mu.Unlock()
+	if st != nil {
+		st.Close()
+	}
+}
+
+// status asks the leader's node.
+func (r *remote) status() QueueStatus {
+	leader := r.known()
+	st := QueueStatus{State: StateStarting, Leader: leader}
+	if q := r.host.Catalogue().View.QueueByID(r.q.ID); q != nil {
+		st.Members = memberNodes(q)
+	}
+	if leader == 0 {
+		return st
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limits.StatusMillis*time.Millisecond)
+	defer cancel()
+	answer, err := r.host.call(ctx, leader, callStatus, codec.AppendUvarint(nil, uint64(r.q.ID)))
+	if err != nil {
+		st.Reason = err.Error()
+		return st
+	}
+	in := codec.NewReader(answer)
+	if got := readStatus(&in); in.Err() == nil {
+		return got
+	}
+	return st
+}
+
+// core is nil: nothing of the queue is here.
+func (r *remote) core() *replica { return nil }
+
+// forwarded is the ticket of a batch that another node proposes.
+type forwarded struct{ state atomic.Int32 }
+
+const (
+	forwardedWaiting = 0
+	forwardedApplied = 1
+	forwardedLost    = 2
+)
+
+func (t *forwarded) lost() bool { return t.state.Load() == forwardedLost }
+
+// forward hands a batch to the leader's node. wrong is called when that node does not lead (with the one that it names, or 0) or cannot be reached.
+func forward(h *Host, leader meta.NodeID, q meta.QueueID, buf []byte, wrong func(leader meta.NodeID)) ticket {
+	t := new(forwarded)
+	request := append(codec.AppendUvarint(make([]byte, 0, len(buf)+10), uint64(q)), buf...)
+	h.ask(leader, callPropose, request, func(answer []byte, err error) {
+		switch {
+		case errors.Is(err, link.ErrBusy):
+			t.state.Store(forwardedLost)
+			return
+		case err != nil || len(answer) == 0:
+			t.state.Store(forwardedLost)
+			wrong(0)
+			return
+		}
+		switch answer[0] {
+		case proposeApplied:
+			t.state.Store(forwardedApplied)
+		case proposeNotHere:
+			t.state.Store(forwardedLost)
+			r := codec.NewReader(answer[1:])
+			wrong(meta.NodeID(r.Uvarint()))
+		default:
+			t.state.Store(forwardedLost)
+		}
+	})
+	return t
+}

@@ -1,0 +1,106 @@
+package quorum
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// slot is what this node has of one queue.
+type slot struct {
+	host *Host
+	pipe *pipeline
+
+	mu      sync.Mutex
+	q       *meta.Queue // as the catalogue last had it
+	run     runner      // nil until the first touch
+	touched bool
+	gone    bool
+}
+
+func (s *slot) runner() runner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run
+}
+
+// leader tells whether a machine runs here, and which node leads as far as is known.
+func (s *slot) leader() (running bool, leader meta.NodeID) {
+	switch run := s.runner().(type) {
+	case *local:
+		return true, s.host.node
+	case *group:
+		return run.core().serves(), run.leaderNode()
+	case *remote:
+		return false, run.known()
+	}
+	return false, 0
+}
+
+// check is called by the host's ticker.
+func (s *slot) check(nowMillis int64) {
+	if g, ok := s.runner().(*group); ok {
+		g.settleAwaited()
+	}
+	s.pipe.check(nowMillis)
+}
+
+// peerUp is told that the connection to another node came: what was lost with the old one is sent again.
+func (s *slot) peerUp() {
+	if s.pipe.oldest.Load() != 0 {
+		go s.pipe.resend()
+	}
+}
+
+// memberNodes returns the nodes that have a replica of q, sorted.
+func memberNodes(q *meta.Queue) []meta.NodeID {
+	nodes := make([]meta.NodeID, 0, len(q.Members))
+	for _, m := range q.Members {
+		nodes = append(nodes, m.Node)
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+func appendStatus(dst []byte, st *QueueStatus) []byte {
+	dst = codec.AppendString(dst, string(st.State))
+	dst = codec.AppendString(dst, st.Reason)
+	dst = codec.AppendUvarint(dst, uint64(st.Leader))
+	for _, list := range [][]meta.NodeID{st.Members, st.Online} {
+		dst = codec.AppendUvarint(dst, uint64(len(list)))
+		for _, n := range list {
+			dst = codec.AppendUvarint(dst, uint64(n))
+		}
+	}
+	c := &st.Counts
+	for _, n := range []uint64{
+		st.Term, st.Applied, st.Checkpoint, uint64(st.BodyBytesInMemory), uint64(st.DiskBytes), c.Ready, c.Unacked, c.ReadyBytes, c.UnackedBytes, c.Persistent, c.PersistentBytes,
+		c.Consumers, c.Enqueued, c.Delivered, c.DeliveredNoAck, c.Got, c.GotNoAck, c.GetEmpty, c.Acked, c.Redelivered, c.Rejected, c.Discarded, uint64(c.NextSeq),
+	} {
+		dst = codec.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func readStatus(r *codec.Reader) QueueStatus {
+	st := QueueStatus{State: State(r.String()), Reason: r.String(), Leader: meta.NodeID(r.Uvarint())}
+	for _, list := range []*[]meta.NodeID{&st.Members, &st.Online} {
+		for range r.Count(1) {
+			*list = append(*list, meta.NodeID(r.Uvarint()))
+		}
+	}
+	c := &st.Counts
+	var memory, disk, nextSeq uint64
+	for _, n := range []*uint64{
+		&st.Term, &st.Applied, &st.Checkpoint, &memory, &disk, &c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes,
+		&c.Consumers, &c.Enqueued, &c.Delivered, &c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected, &c.Discarded, &nextSeq,
+	} {
+		*n = r.Uvarint()
+	}
+	st.BodyBytesInMemory, st.DiskBytes = int64(memory), int64(disk)
+	c.NextSeq = queue.Seq(nextSeq)
+	return st
+}

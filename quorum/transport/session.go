@@ -1,0 +1,213 @@
+package transport
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// session is one connection whose peer is proved: frames in and out, signs of life, an end with one reason.
+type session struct {
+	owner   *Network // nil for a join's caller
+	conn    net.Conn // the connection, or TLS over it
+	raw     net.Conn // the connection itself: closing it waits for nobody
+	peer    Peer
+	purpose Purpose
+	called  bool // the peer opened it; guarded by owner.mu
+	in      frameReader
+
+	// turn is the right to write. A channel, not a mutex: who waits for it waits as synctest and deadlines understand it.
+	turn chan struct{}
+
+	ping, dead time.Duration
+	began      time.Time
+	heard      atomic.Int64 // when bytes last arrived, as a duration since began
+	wrote      atomic.Int64 // when a write last ended
+	beats      *time.Timer
+	onBeat     func() (again time.Duration) // what a link does with every beat; may be nil
+
+	ended chan struct{}
+	end   sync.Once
+	cause error
+}
+
+// writePieceBytes is what one write deadline covers.
+const writePieceBytes = 1 << 20
+
+// readBufferBytes is the buffer for headers and small frames; larger payloads are read past it.
+const readBufferBytes = 32 << 10
+
+func newSession(owner *Network, conn, raw net.Conn, peer Peer, purpose Purpose, payloadBytesMax int, ping, dead time.Duration) *session {
+	s := &session{owner: owner, conn: conn, raw: raw, peer: peer, purpose: purpose, ping: ping, dead: dead, began: time.Now(), turn: make(chan struct{}, 1), ended: make(chan struct{})}
+	s.beats = time.AfterFunc(time.Hour, s.beat)
+	s.beats.Stop() // until live
+	s.in = frameReader{from: bufio.NewReaderSize(heardReader{s}, readBufferBytes), payloadBytesMax: payloadBytesMax}
+	return s
+}
+
+// heardReader notes when bytes arrive: a large frame on a slow network is a sign of life before it is whole.
+type heardReader struct{ s *session }
+
+func (r heardReader) Read(p []byte) (int, error) {
+	n, err := r.s.conn.Read(p)
+	if n > 0 {
+		r.s.heard.Store(r.s.now())
+	}
+	return n, err
+}
+
+// now is the time since the session began, on the monotonic clock.
+func (s *session) now() int64 { return int64(time.Since(s.began)) }
+
+// live starts the signs of life.
+func (s *session) live() { s.beats.Reset(s.ping) }
+
+// beat runs in a goroutine of its own each time, so one that waits for the network keeps no other from noticing.
+func (s *session) beat() {
+	if s.isEnded() {
+		return
+	}
+	silent := time.Duration(s.now() - s.heard.Load())
+	again := min(s.ping, max(s.dead-silent, time.Millisecond))
+	if s.onBeat != nil {
+		again = min(s.ping, s.onBeat())
+	} else if silent >= s.dead {
+		s.fail(ErrSilent)
+		return
+	}
+	s.beats.Reset(again)
+	if time.Duration(s.now()-s.wrote.Load()) < s.ping {
+		return
+	}
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		return // something is being written
+	}
+	err := s.write(pingFrame)
+	<-s.turn
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+var pingFrame = appendFrame(nil, framePing, nil)
+
+// write writes bytes; the caller has the turn. Each piece must be taken within the time after which the peer counts as dead.
+func (s *session) write(p []byte) error {
+	for len(p) > 0 {
+		piece := p[:min(len(p), writePieceBytes)]
+		if err := s.raw.SetWriteDeadline(time.Now().Add(s.dead)); err != nil {
+			return err
+		}
+		if _, err := s.conn.Write(piece); err != nil {
+			return s.writeError(err)
+		}
+		p = p[len(piece):]
+	}
+	s.wrote.Store(s.now())
+	return nil
+}
+
+func (s *session) writeError(err error) error {
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return fmt.Errorf("%w: it takes no data", ErrSilent)
+	}
+	return err
+}
+
+// take waits for the turn to write.
+func (s *session) take() error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-s.ended:
+		return s.cause
+	}
+}
+
+// send writes one whole frame.
+func (s *session) send(frame []byte) error {
+	if err := s.take(); err != nil {
+		return err
+	}
+	err := s.write(frame)
+	<-s.turn
+	if err != nil {
+		s.fail(err)
+	}
+	return err
+}
+
+// receive reads the next frame that is no sign of life. A frame of kind error ends the session.
+func (s *session) receive(buf []byte) (frameKind, []byte, error) {
+	for {
+		kind, payload, err := s.in.next(buf)
+		switch {
+		case err != nil:
+			return 0, nil, s.fail(err)
+		case kind == framePing:
+			continue
+		case kind == frameError:
+			return 0, nil, s.fail(fmt.Errorf("transport: node %d ended the connection: %s", s.peer.Node, printable(payload, refusalTextBytesMax)))
+		}
+		return kind, payload, nil
+	}
+}
+
+// listen reads what comes back on a session that only sends: acknowledgements, if there are any, and the end.
+func (s *session) listen(acknowledged func(uint64)) {
+	var buf [8]byte
+	for {
+		kind, payload, err := s.receive(buf[:])
+		if err != nil {
+			return
+		}
+		if kind != frameAck || len(payload) != len(buf) || acknowledged == nil {
+			s.fail(fmt.Errorf("%w: kind %d from a receiver", ErrFrame, kind))
+			return
+		}
+		acknowledged(binary.BigEndian.Uint64(payload))
+	}
+}
+
+// fail ends the session, the first time with that reason, and returns the reason.
+func (s *session) fail(err error) error {
+	s.end.Do(func() {
+		if errors.Is(err, net.ErrClosed) {
+			err = ErrClosed
+		}
+		s.cause = err
+		close(s.ended)
+		s.beats.Stop()
+		s.raw.Close() // nothing is left to do if it fails
+		if s.owner != nil {
+			s.owner.forget(s)
+		}
+	})
+	return s.cause
+}
+
+func (s *session) isEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// lost tells whether a reason is a matter of course: the peer went away.
+func lost(err error) bool {
+	if errors.Is(err, ErrFrame) {
+		return false
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, ErrClosed)
+}
