@@ -1,130 +1,17 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/binary"
-	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
 )
-
-// rawClient speaks frames without a client library.
-type rawClient struct {
-	tb testing.TB
-	nc net.Conn
-	r  *amqp.Reader
-}
-
-func (b *testBroker) raw() *rawClient {
-	return b.rawOn(b.dial())
-}
-
-func (b *testBroker) rawOn(nc net.Conn) *rawClient {
-	b.tb.Cleanup(func() { _ = nc.Close() })
-	return &rawClient{tb: b.tb, nc: nc, r: amqp.NewReader(nc, nil, 131072)}
-}
-
-func (c *rawClient) write(b []byte) {
-	c.tb.Helper()
-	if _, err := c.nc.Write(b); err != nil {
-		c.tb.Fatalf("write: %v", err)
-	}
-}
-
-func (c *rawClient) send(channel uint16, methods ...amqp.Method) {
-	c.tb.Helper()
-	var b []byte
-	for _, m := range methods {
-		b = m.AppendFrame(b, channel)
-	}
-	c.write(b)
-}
-
-func (c *rawClient) frame() amqp.Frame {
-	c.tb.Helper()
-	f, err := c.r.ReadFrame()
-	if err != nil {
-		c.tb.Fatalf("read: %v", err)
-	}
-	return f
-}
-
-// method reads the next method, heartbeats aside.
-func (c *rawClient) method() amqp.Method {
-	c.tb.Helper()
-	f := c.frame()
-	for f.Type == amqp.FrameHeartbeat {
-		f = c.frame()
-	}
-	m, err := amqp.DecodeMethod(f.Payload)
-	if f.Type != amqp.FrameMethod || err != nil {
-		c.tb.Fatalf("frame type %d: %v", f.Type, err)
-	}
-	return m
-}
-
-// expect reads a method and checks how it prints.
-func (c *rawClient) expect(want string) amqp.Method {
-	c.tb.Helper()
-	m := c.method()
-	if m.String() != want {
-		c.tb.Fatalf("got  %s\nwant %s", m, want)
-	}
-	return m
-}
-
-var allCapabilities = amqp.Table{{Key: "capabilities", Value: amqp.Nested(amqp.Table{
-	{Key: "authentication_failure_close", Value: amqp.Bool(true)}, {Key: "consumer_cancel_notify", Value: amqp.Bool(true)},
-})}}
-
-// login goes through the handshake.
-func (c *rawClient) login(user string, tune amqp.ConnectionTuneOk) {
-	c.tb.Helper()
-	go func() { _, _ = io.WriteString(c.nc, amqp.ProtocolHeader) }()
-	if _, ok := c.method().(*amqp.ConnectionStart); !ok {
-		c.tb.Fatal("no connection.start")
-	}
-	c.send(0, &amqp.ConnectionStartOk{ClientProperties: allCapabilities, Mechanism: "PLAIN", Response: "\x00" + user + "\x00guest", Locale: "en_US"})
-	if _, ok := c.method().(*amqp.ConnectionTune); !ok {
-		c.tb.Fatal("no connection.tune")
-	}
-	c.send(0, &tune)
-	c.send(0, &amqp.ConnectionOpen{VirtualHost: "/"})
-	c.expect("connection.open-ok")
-}
-
-// open logs in as guest and opens channel 1.
-func (b *testBroker) open() *rawClient {
-	b.tb.Helper()
-	c := b.raw()
-	c.login("guest", amqp.ConnectionTuneOk{ChannelMax: 2047, FrameMax: 131072})
-	c.send(1, &amqp.ChannelOpen{})
-	c.expect("channel.open-ok")
-	return c
-}
-
-// message is the three frames of a publish.
-func message(channel uint16, exchange, key string, body []byte, change ...func(*amqp.BasicPublish, *amqp.Properties)) []byte {
-	m := amqp.BasicPublish{Exchange: exchange, RoutingKey: key}
-	var p amqp.Properties
-	for _, f := range change {
-		f(&m, &p)
-	}
-	b := m.AppendFrame(nil, channel)
-	b = amqp.AppendHeaderFrame(b, channel, amqp.ClassBasic, uint64(len(body)), p.Append(nil))
-	return amqp.AppendBodyFrames(b, channel, body, 131072)
-}
-
-// benchListen serves b on a loopback socket.
-func (b *testBroker) listen() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.tb.Fatal(err)
-	}
-	go func() { _ = b.Serve(l) }()
-	return l.Addr().String()
-}
 
 // BenchmarkThrough is a message all the way: publish, confirm, deliver, ack, over loopback sockets with pre-encoded frames. What it allocates includes the fake
 // queue, which keeps each batch.
@@ -190,4 +77,101 @@ func benchmarkThrough(b *testing.B, size int) {
 		confirmed = max(confirmed, binary.BigEndian.Uint64(f.Payload[4:]))
 	}
 	<-done
+}
+
+// nullSession takes commands and forgets them.
+type nullSession struct {
+	record bool
+	tokens []uint64
+}
+
+func (s *nullSession) Submit(_ meta.QueueID, _ *queue.Command, token uint64) error {
+	if s.record {
+		s.tokens = append(s.tokens, token)
+	}
+	return nil
+}
+func (s *nullSession) Flush()                                                 {}
+func (s *nullSession) Close(func(meta.QueueID) uint64, uint64) []meta.QueueID { return nil }
+
+// nullConn takes what is written and never has anything to read.
+type nullConn struct{ net.Conn }
+
+func (nullConn) Write(b []byte) (int, error) { return len(b), nil }
+
+// benchChannel is an open channel without a client and without queues behind it.
+func benchChannel(b *testing.B) (*channel, *nullSession, *meta.Queue) {
+	broker := startBroker(b)
+	r := broker.open()
+	r.declare("q")
+	c := broker.connections()[0]
+	ch := c.channel(1)
+	s := &nullSession{}
+	ch.session.s = s
+	c.nc = nullConn{c.nc}
+	return ch, s, broker.host.Catalogue().View.Queue("/", "q")
+}
+
+// BenchmarkPublish is a publish from its frames to the pipeline, and its confirm.
+func BenchmarkPublish(b *testing.B) {
+	ch, s, q := benchChannel(b)
+	ch.confirm.on = true
+	s.record = true
+	w := &work{}
+	stream := message(1, "", "q", make([]byte, 1024), func(_ *amqp.BasicPublish, p *amqp.Properties) { p.SetDeliveryMode(2) })
+	var frames []amqp.Frame
+	r := amqp.NewReader(bytes.NewReader(stream), nil, 131072)
+	for {
+		f, err := r.ReadFrame()
+		if err != nil {
+			break
+		}
+		frames = append(frames, amqp.Frame{Type: f.Type, Channel: f.Channel, Payload: bytes.Clone(f.Payload)})
+	}
+	done := make([]quorum.Completion, 0, 64)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		for _, f := range frames {
+			if err := ch.handle(f, w); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if i%64 == 63 {
+			w.flush()
+			done = done[:0]
+			for _, token := range s.tokens {
+				done = append(done, quorum.Completion{Token: token})
+			}
+			s.tokens = s.tokens[:0]
+			ch.Completed(q.ID, done)
+		}
+	}
+}
+
+// BenchmarkDeliver is a delivery from the queue to the output, and its ack, 64 at a time.
+func BenchmarkDeliver(b *testing.B) {
+	ch, _, q := benchChannel(b)
+	cons := ch.addConsumer(&amqp.BasicConsume{ConsumerTag: "c"}, q)
+	cons.announced = true
+	w := &work{}
+	ch.w = w
+	env := AppendEnvelope(nil, &Envelope{RoutingKey: []byte("q"), Properties: []byte{0x10, 0, 2}, Body: make([]byte, 1024)})
+	deliveries := make([]quorum.Delivery, 64)
+	d := uint64(0)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%64 != 0 {
+			continue
+		}
+		for j := range deliveries {
+			d++
+			deliveries[j] = quorum.Delivery{Consumer: cons.id, D: d, Seq: queue.Seq(d), Envelope: env}
+		}
+		ch.Deliver(q.ID, deliveries)
+		if err := ch.settle(d, true, queue.OutcomeAck); err != nil {
+			b.Fatal(err)
+		}
+		w.flush()
+		ch.c.flushed(time.Second) // windows hold a queue back as this does
+	}
 }

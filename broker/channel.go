@@ -31,9 +31,10 @@ const (
 type channel struct {
 	c       *conn
 	number  uint16
-	session Session
+	session serialSession
 	gate    atomic.Uint32
-	ended   chan struct{} // closed when its session has ended in its queues
+	// leaving is closed when its session's end is on the way to its queues, ended when it has ended there.
+	leaving, ended chan struct{}
 
 	// What follows belongs to the executor.
 	w          *work
@@ -44,7 +45,8 @@ type channel struct {
 	publishTo  publishCache
 	runs       []*source // with settlements that are not submitted
 	fullRuns   []settleRun
-	dirty      bool // stands in w.dirty
+	dirty      bool          // stands in w.dirty
+	current    amqp.MethodID // what is being handled
 
 	mu       sync.Mutex
 	state    chanState
@@ -92,18 +94,18 @@ func (c *conn) openChannel(f amqp.Frame) error {
 	if err := m.Decode(f.Payload); err != nil {
 		return err
 	}
+	ch := &channel{c: c, number: f.Channel, leaving: make(chan struct{}), ended: make(chan struct{})}
+	ch.session.s = c.b.host.OpenSession(ch)
 	c.mu.Lock()
 	if open := len(c.channels); open >= c.channelMax {
 		c.mu.Unlock()
 		return errChannelsMax(open, c.channelMax).At(f.Method())
 	}
-	ch := &channel{c: c, number: f.Channel, ended: make(chan struct{})}
 	if c.channels == nil {
 		c.channels = make(map[uint16]*channel)
 	}
 	c.channels[f.Channel] = ch
 	c.mu.Unlock()
-	ch.session = c.b.host.OpenSession(ch)
 	c.b.totals.channelsOpened.Add(1)
 	c.send(f.Channel, &amqp.ChannelOpenOk{})
 	return nil
@@ -172,6 +174,8 @@ func (ch *channel) ignore(f amqp.Frame) {
 		failed := ch.state == chanFailed
 		ch.mu.Unlock()
 		if failed {
+			// The close was written, so this takes no time: what the client does next finds the messages back in their queues.
+			ch.awaitLeaving()
 			ch.release()
 		}
 	}
@@ -200,6 +204,7 @@ func (ch *channel) handle(f amqp.Frame, w *work) error {
 	ch.w = w
 	switch part {
 	case amqp.PartMethod:
+		ch.current = f.Method()
 		err = ch.method(f.Payload)
 	case amqp.PartHeader:
 		err = ch.publishHeader(f.Payload)
@@ -212,14 +217,7 @@ func (ch *channel) handle(f amqp.Frame, w *work) error {
 	if err == nil {
 		return nil
 	}
-	e := asError(err)
-	if e.ClassID == 0 {
-		id := amqp.MethodBasicPublish
-		if part == amqp.PartMethod {
-			id = f.Method()
-		}
-		e = amqp.Errorf(e.Code, "%s", e.Text).At(id)
-	}
+	e := errAt(err, ch.current)
 	if e.Scope() == amqp.ScopeConnection {
 		return e
 	}

@@ -161,7 +161,6 @@ func (b *Broker) Get(ctx context.Context, user, vhost, name string, count int, s
 			}
 			bytes += len(d.Envelope)
 			lastD = max(lastD, d.D)
-			c.submit(q.ID, &queue.Command{Op: queue.OpSettle, Outcome: settlement.outcome(), From: d.D, To: d.D}, tokenSettle)
 			out = append(out, Message{Envelope: e, Redelivered: d.Redelivered, DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Left: replies[i].B})
 		}
 		if len(got) < n {
@@ -170,6 +169,11 @@ func (b *Broker) Get(ctx context.Context, user, vhost, name string, count int, s
 			}
 			break
 		}
+	}
+	// Settled at the end: what is put back at once would be got again. All of the session is in one run of delivery numbers.
+	for from := uint64(1); from <= lastD; from += limits.SettleRangeMax {
+		to := min(from+limits.SettleRangeMax-1, lastD)
+		c.submit(q.ID, &queue.Command{Op: queue.OpSettle, Outcome: settlement.outcome(), From: from, To: to}, tokenSettle)
 	}
 	if err := c.await(ctx); err != nil {
 		return nil, err
@@ -204,6 +208,14 @@ func (b *Broker) Purge(ctx context.Context, user, vhost, name string) (uint64, e
 		return 0, e
 	}
 	return c.replies[0].A, nil
+}
+
+// settle waits until the queue has carried out what this node has submitted to it so far.
+func (b *Broker) settle(ctx context.Context, q meta.QueueID) error {
+	c := b.newClient()
+	defer c.close(0, 0)
+	c.submit(q, &queue.Command{Op: queue.OpQuery}, tokenOperation)
+	return c.await(ctx)
 }
 
 // userMay checks a user's permission without a channel's memory.

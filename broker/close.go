@@ -40,13 +40,21 @@ func (ch *channel) AccessRequest(amqp.AccessRequest) error {
 }
 
 // TxSelect is not served.
-func (ch *channel) TxSelect(amqp.TxSelect) error { return errUnimplemented("tx") }
+func (ch *channel) TxSelect(amqp.TxSelect) error {
+	ch.mu.Lock()
+	confirms := ch.confirm.on
+	ch.mu.Unlock()
+	if confirms {
+		return errConfirmToTx()
+	}
+	return errUnimplemented("tx")
+}
 
-// TxCommit is not served.
-func (ch *channel) TxCommit(amqp.TxCommit) error { return errUnimplemented("tx") }
+// TxCommit is an error: no channel is transactional.
+func (ch *channel) TxCommit(amqp.TxCommit) error { return errNotTransactional() }
 
-// TxRollback is not served.
-func (ch *channel) TxRollback(amqp.TxRollback) error { return errUnimplemented("tx") }
+// TxRollback is an error: no channel is transactional.
+func (ch *channel) TxRollback(amqp.TxRollback) error { return errNotTransactional() }
 
 // fail closes the channel with an error. It may be called by anybody that holds no lock.
 func (ch *channel) fail(e *amqp.Error) {
@@ -114,6 +122,16 @@ func (ch *channel) end(served bool) {
 	ch.afterEnd()
 }
 
+// awaitLeaving waits until the end of the session is on the way to its queues.
+func (ch *channel) awaitLeaving() {
+	t := time.NewTimer(flushMax)
+	defer t.Stop()
+	select {
+	case <-ch.leaving:
+	case <-t.C:
+	}
+}
+
 // flushMax is how long a channel that ends waits for its deliveries to be written. A client that does not read gets no longer.
 const flushMax = 2 * time.Second
 
@@ -127,6 +145,7 @@ func (ch *channel) endSession() chan struct{} {
 	}
 	ch.mu.Unlock()
 	queues := ch.session.Close(func(q meta.QueueID) uint64 { return written[q] }, tokenClose)
+	close(ch.leaving)
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.closesLeft += len(queues)

@@ -1,8 +1,8 @@
 package broker
 
 import (
+	"bytes"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -142,7 +142,7 @@ func (c *conn) serve() {
 func (c *conn) run() {
 	defer c.end()
 	if c.contained(c.read) {
-		c.discard(limits.CloseTimeoutMillis * time.Millisecond)
+		c.awaitCloseOk(limits.CloseTimeoutMillis * time.Millisecond)
 	}
 }
 
@@ -167,11 +167,9 @@ func (c *conn) guard() {
 
 func (c *conn) panicked(v any) {
 	c.b.log.Error("a connection failed by a bug and is closed", "connection", c.name(), "panic", v, "stack", string(debug.Stack()))
-	// The lock that the panic may have left behind must not hold up anybody.
-	go func() {
-		c.fail(errInternal())
-		time.AfterFunc(time.Second, c.cut)
-	}()
+	// A lock that the panic may have left behind must not hold up anybody.
+	time.AfterFunc(lingerMax, c.cut)
+	go c.fail(errInternal())
 }
 
 // read handles frames until the stream ends.
@@ -195,7 +193,7 @@ func (c *conn) read() {
 		switch {
 		case c.in.Buffered() == 0:
 			c.partialSince.Store(0)
-		case whole:
+		case whole || c.partialSince.Load() == 0:
 			c.partialSince.Store(c.b.tick.Load())
 		}
 		whole = false
@@ -376,14 +374,44 @@ const (
 	settleDownMax = 5 * time.Second
 )
 
-// discard reads and forgets until the stream ends or d has passed.
-func (c *conn) discard(d time.Duration) {
+// awaitCloseOk waits for the answer to connection.close, or the end of the stream, at most d. Everything else is forgotten.
+func (c *conn) awaitCloseOk(d time.Duration) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(d))
-	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, discardBytesMax))
+	for {
+		f, err := c.in.ReadFrame()
+		if _, broken := err.(*amqp.Error); broken {
+			c.discard(d)
+			return
+		}
+		if err != nil || c.closingFrame(f) {
+			return
+		}
+	}
 }
 
-// discardBytesMax bounds what is read of a client after its connection has failed.
-const discardBytesMax = 64 << 20
+// discard forgets what comes until the stream ends, a close-ok frame stands in it, or d has passed.
+func (c *conn) discard(d time.Duration) {
+	_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	buf := make([]byte, discardBytes)
+	kept := 0
+	for total := 0; total < discardBytesMax; {
+		n, err := c.nc.Read(buf[kept:])
+		if err != nil || bytes.Contains(buf[:kept+n], closeOkFrame) {
+			return
+		}
+		total += n
+		end := buf[:kept+n]
+		kept = copy(buf, end[max(len(end)-len(closeOkFrame)+1, 0):])
+	}
+}
+
+var closeOkFrame = (&amqp.ConnectionCloseOk{}).AppendFrame(nil, 0)
+
+const (
+	// discardBytes is the buffer for it, discardBytesMax bounds what is read of a client after its connection has failed.
+	discardBytes    = 512
+	discardBytesMax = 64 << 20
+)
 
 // end releases what the connection holds. It runs once, when its reader has come to its end.
 func (c *conn) end() {

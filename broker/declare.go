@@ -136,11 +136,9 @@ func (ch *channel) mayDeadLetter(q *meta.Queue, what resource) error {
 	return ch.may(meta.Write, exchangeResource(ch.c.vhost, name))
 }
 
+// declarePassive looks whether a queue is there. Unlike elsewhere an empty name stands for no other, as in RabbitMQ.
 func (ch *channel) declarePassive(m *amqp.QueueDeclare) error {
-	name, err := ch.queueName(m.Queue)
-	if err != nil {
-		return err
-	}
+	name := m.Queue
 	what := queueResource(ch.c.vhost, name)
 	if err := ch.mayAny(what); err != nil {
 		return err
@@ -215,6 +213,13 @@ func (ch *channel) QueueDelete(m amqp.QueueDelete) error {
 		cond |= queue.IfEmpty
 	}
 	ch.async(func(ctx context.Context) error {
+		// The delete does not travel in the queue's pipeline: what the client has sent before it is carried out first where that decides. A queue that
+		// does not answer can be deleted.
+		if cond != 0 {
+			if err := ch.c.b.settle(ctx, q.ID); err != nil {
+				return errTimeout(what)
+			}
+		}
 		res, err := ch.c.b.host.DeleteQueue(ctx, q.ID, cond)
 		if err != nil && !errors.Is(err, quorum.ErrNoQueue) {
 			return errHost(err, what)

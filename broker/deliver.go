@@ -103,9 +103,8 @@ func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 
 // deliver appends one message for a consumer. Called with ch.mu and outbox.mu held.
 func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
-	names, ok := envelopeNames(d.Envelope)
 	e, err := ParseEnvelope(d.Envelope)
-	if !ok || err != nil {
+	if err != nil {
 		ch.c.b.log.Error("a message cannot be delivered", "queue", src.queue.Name, "position", uint64(d.Seq), "error", err)
 		return
 	}
@@ -118,10 +117,10 @@ func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
 	start := len(b) - len(cons.prefix)
 	b = binary.BigEndian.AppendUint64(b, tag)
 	b = append(b, boolOctet(d.Redelivered))
-	b = append(b, d.Envelope[:names]...)
+	b = append(b, d.Envelope[:2+len(e.Exchange)+len(e.RoutingKey)]...) // both names as short strings
 	binary.BigEndian.PutUint32(b[start+3:], uint32(len(b)-start-7))
 	buf.b = append(b, amqp.FrameEnd)
-	ch.c.out.appendContent(ch.number, ch.shownProperties(e.Properties, d), e.Body, ch.c.frameMax)
+	ch.c.out.appendContent(ch.number, ch.shownProperties(src, e.Properties, d), e.Body, ch.c.frameMax)
 	src.appended = d.D
 	src.bytes += uint64(len(e.Body))
 	if d.Redelivered {
@@ -155,9 +154,10 @@ func boolOctet(b bool) byte {
 const headerFrameOverhead = amqp.FrameOverheadBytes + 12
 
 // shownProperties are the properties as the client sees them: verbatim, unless the message was returned before or they do not fit the client's frames.
-func (ch *channel) shownProperties(properties []byte, d *quorum.Delivery) []byte {
-	if d.DeliveryCount > 0 || d.AcquiredCount > 0 {
-		properties = withCounts(properties, d)
+func (ch *channel) shownProperties(src *source, properties []byte, d *quorum.Delivery) []byte {
+	acquired := src.queue.Type == meta.TypeQuorum && d.AcquiredCount > 0
+	if d.DeliveryCount > 0 || acquired {
+		properties = withCounts(properties, d, acquired)
 	}
 	if len(properties)+headerFrameOverhead > int(ch.c.frameMax) {
 		properties = ch.withoutHeaders(properties)
@@ -165,8 +165,8 @@ func (ch *channel) shownProperties(properties []byte, d *quorum.Delivery) []byte
 	return properties
 }
 
-// withCounts adds how often the message was acquired and how often its consumers failed before.
-func withCounts(properties []byte, d *quorum.Delivery) []byte {
+// withCounts adds how often its consumers failed before, and for queues declared as quorum how often the message was acquired.
+func withCounts(properties []byte, d *quorum.Delivery, acquired bool) []byte {
 	v, err := amqp.ScanProperties(properties)
 	if err != nil {
 		return properties
@@ -175,7 +175,7 @@ func withCounts(properties []byte, d *quorum.Delivery) []byte {
 	if raw, ok := v.Headers(); ok {
 		headers = raw.Table()
 	}
-	if d.AcquiredCount > 0 {
+	if acquired {
 		headers = headers.Set("x-acquired-count", amqp.Int64(int64(d.AcquiredCount)))
 	}
 	if d.DeliveryCount > 0 {
@@ -196,12 +196,21 @@ func (ch *channel) withoutHeaders(properties []byte) []byte {
 }
 
 // Completed implements quorum.Receiver.
-func (ch *channel) Completed(q meta.QueueID, done []quorum.Completion) {
+func (ch *channel) Completed(_ meta.QueueID, done []quorum.Completion) {
 	defer ch.c.guard()
-	var bytes, count int64
-	var opErr error
-	finished := false
+	bytes, count, err, finished := ch.complete(done)
+	if count > 0 {
+		ch.c.answered(bytes, count)
+	}
+	if finished {
+		ch.finish(err)
+	}
+}
+
+// complete takes answers: to publishes, whose bytes and number are returned, and to the operation that is under way, which finished says is answered.
+func (ch *channel) complete(done []quorum.Completion) (bytes, count int64, err error, finished bool) {
 	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	for i := range done {
 		d := &done[i]
 		switch d.Token &^ tokenNumber {
@@ -209,21 +218,15 @@ func (ch *channel) Completed(q meta.QueueID, done []quorum.Completion) {
 			bytes += ch.publishAnsweredLocked(d.Token&tokenNumber, d.Reply.Code)
 			count++
 		case tokenOperation:
-			if err, ok := ch.answerLocked(d.Token, d.Reply); ok {
-				opErr, finished = err, true
+			if e, ok := ch.answerLocked(d.Token, d.Reply); ok {
+				err, finished = e, true
 			}
 		case tokenClose:
 			ch.closeAnswered()
 		}
 	}
 	ch.wakeConfirms()
-	ch.mu.Unlock()
-	if count > 0 {
-		ch.c.answered(bytes, count)
-	}
-	if finished {
-		ch.finish(opErr)
-	}
+	return bytes, count, err, finished
 }
 
 // Cancelled implements quorum.Receiver.

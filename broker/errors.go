@@ -108,6 +108,14 @@ func errUnimplemented(what string) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyNotImplemented, "%s", what)
 }
 
+func errConfirmToTx() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot switch from confirm to tx mode")
+}
+
+func errNotTransactional() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "channel is not transactional")
+}
+
 func errInternal() *amqp.Error {
 	return amqp.Errorf(amqp.ReplyInternalError, "internal error")
 }
@@ -253,6 +261,15 @@ func errHost(err error, what resource) *amqp.Error {
 		return errShutdown()
 	}
 	return errCatalogue(what)
+}
+
+// errAt is asError with the method that failed, if the error does not name one.
+func errAt(err error, method amqp.MethodID) *amqp.Error {
+	e := asError(err)
+	if e.ClassID == 0 {
+		e = (&amqp.Error{Code: e.Code, Text: e.Text}).At(method)
+	}
+	return e
 }
 
 // asError returns the protocol error in err, or 541 for any other.

@@ -253,6 +253,19 @@ func (q *fakeQueue) flush() {
 	q.mu.Unlock()
 }
 
+// kept is how many bodies are kept.
+func (q *fakeQueue) kept() int {
+	q.runMu.Lock()
+	defer q.runMu.Unlock()
+	return len(q.bodies)
+}
+
+func (q *fakeQueue) counts() queue.Counts {
+	q.runMu.Lock()
+	defer q.runMu.Unlock()
+	return q.m.Counts()
+}
+
 // freeze makes batches wait; thaw lets them go.
 func (q *fakeQueue) freeze() {
 	q.mu.Lock()

@@ -25,8 +25,8 @@ func (c *conn) handshake() bool {
 	}
 	if !ok {
 		c.b.log.Warn("a client speaks another protocol", "connection", c.name())
-		c.sendRaw([]byte(amqp.ProtocolHeader))
-		c.flushed(lingerMax)
+		_ = c.nc.SetWriteDeadline(time.Now().Add(lingerMax))
+		_, _ = c.nc.Write([]byte(amqp.ProtocolHeader))
 		return false
 	}
 	_ = c.nc.SetReadDeadline(start.Add(c.b.opt.HandshakeTimeout))
@@ -44,7 +44,7 @@ func (c *conn) handshake() bool {
 // refuse tells the client why it is not let in, and waits for its close-ok.
 func (c *conn) refuse(e *amqp.Error) {
 	c.fail(e)
-	c.discard(limits.CloseTimeoutMillis * time.Millisecond)
+	c.awaitCloseOk(limits.CloseTimeoutMillis * time.Millisecond)
 }
 
 // expect reads frames until a method comes, which must be of the wanted kind. The client may close the connection instead.

@@ -17,6 +17,7 @@ import (
 // operation is what is under way, if its done is set. It is answered by a completion whose token has its serial.
 type operation struct {
 	serial uint64
+	method amqp.MethodID
 	// what names the queue in errors.
 	what resource
 	// done is called with ch.mu held when the queue has answered; it may append frames. The error closes the channel.
@@ -46,7 +47,7 @@ func (ch *channel) begin(what resource, done func(*operation, queue.Reply) error
 	defer ch.mu.Unlock()
 	ch.waiting = true
 	ch.opSerial++
-	ch.op = operation{serial: ch.opSerial, what: what, done: done, due: ch.c.b.tick.Load() + ticks(limits.QueueStartWaitMillis*time.Millisecond)}
+	ch.op = operation{serial: ch.opSerial, method: ch.current, what: what, done: done, due: ch.c.b.tick.Load() + ticks(limits.QueueStartWaitMillis*time.Millisecond)}
 	ch.setGate()
 	return tokenOperation | ch.opSerial
 }
@@ -107,7 +108,10 @@ func (ch *channel) async(f func(ctx context.Context) error) {
 // finish ends the wait: what was set aside is caught up with, in a goroutine if there is any.
 func (ch *channel) finish(err error) {
 	if err != nil {
-		ch.failWith(err)
+		ch.mu.Lock()
+		method := ch.op.method
+		ch.mu.Unlock()
+		ch.failWith(err, method)
 	}
 	ch.mu.Lock()
 	ch.waiting = false
@@ -170,17 +174,19 @@ func (ch *channel) leave(w *work) {
 }
 
 // failWith closes the channel or the connection, as the error says.
-func (ch *channel) failWith(err error) {
-	if e := asError(err); e.Scope() == amqp.ScopeConnection {
+func (ch *channel) failWith(err error, method amqp.MethodID) {
+	if e := errAt(err, method); e.Scope() == amqp.ScopeConnection {
 		ch.c.fail(e)
 	} else {
 		ch.fail(e)
 	}
 }
 
-// look is the watch's visit to a channel.
+// look is the watch's visit to a channel. One that is busy just now is looked at next time.
 func (ch *channel) look(now uint32) {
-	ch.mu.Lock()
+	if !ch.mu.TryLock() {
+		return
+	}
 	ch.expirePublishes(now)
 	late := ch.waiting && ch.op.done != nil && int32(now-ch.op.due) >= 0
 	var what resource

@@ -109,16 +109,18 @@ func (c *conn) appendReply(channel uint16, m amqp.Method) {
 	c.out.replies += len(buf.b) - before
 }
 
-// sendRaw appends bytes as they are: the protocol header and heartbeats.
+// sendRaw appends bytes as they are: heartbeats. It never waits: the watch must not hang on one connection. Where the lock is taken there is traffic anyway.
 func (c *conn) sendRaw(b []byte) {
 	o := &c.out
-	o.mu.Lock()
+	if !o.mu.TryLock() {
+		return
+	}
+	defer o.mu.Unlock()
 	if !o.sealed {
 		buf := o.room()
 		buf.b = append(buf.b, b...)
 		c.wakeLocked()
 	}
-	o.mu.Unlock()
 }
 
 // flushed waits until all that stands in the outbox now is written; false if that fails or takes longer than d.
@@ -167,7 +169,10 @@ type mark struct {
 func (c *conn) write() {
 	defer c.guard()
 	f := &c.flight
-	for c.next(f) {
+	for c.makeConfirms(f) || c.next(f) {
+		if f.buf == nil {
+			continue
+		}
 		c.writeSince.Store(c.b.tick.Load())
 		err := c.put(f)
 		c.writeSince.Store(0)
@@ -186,19 +191,26 @@ func (c *conn) write() {
 	}
 }
 
+// makeConfirms has the channels that asked for it make out their confirms; false if there are none.
+func (c *conn) makeConfirms(f *flight) bool {
+	o := &c.out
+	o.mu.Lock()
+	f.confirms, o.confirms = o.confirms, f.confirms[:0]
+	o.mu.Unlock()
+	for i, ch := range f.confirms {
+		ch.makeConfirms()
+		f.confirms[i] = nil
+	}
+	return len(f.confirms) > 0
+}
+
 // next takes what is in the outbox; false if the writer's life ends.
 func (c *conn) next(f *flight) bool {
 	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.confirms) > 0 {
-		f.confirms, o.confirms = o.confirms, f.confirms[:0]
-		o.mu.Unlock()
-		for _, ch := range f.confirms {
-			ch.makeConfirms()
-		}
-		clear(f.confirms)
-		o.mu.Lock()
+	if len(o.confirms) > 0 {
+		return true // first those
 	}
 	f.flushes, o.flushes = o.flushes, nil
 	if !o.pending() || o.broken {

@@ -250,11 +250,10 @@ func (ch *channel) carbonCopies(exchangeName []byte, targets []meta.QueueID) ([]
 func (ch *channel) replaceHeaders(headers amqp.Table) {
 	p := &ch.publishing
 	body := p.env.b[p.body:]
-	drop := amqp.PropertyFlags(0)
-	if len(headers) == 0 {
-		headers, drop = nil, amqp.FlagHeaders
+	if headers == nil {
+		headers = amqp.Table{} // an empty table stays one
 	}
-	properties := ch.w.view.AppendEdited(nil, drop, headers)
+	properties := ch.w.view.AppendEdited(nil, 0, headers)
 	env := append([]byte(nil), p.env.b[:p.properties-4]...)
 	env = binary.BigEndian.AppendUint32(env, uint32(len(properties)))
 	env = append(env, properties...)

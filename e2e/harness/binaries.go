@@ -80,11 +80,25 @@ func BuildPackage(folder string, tags ...string) (string, error) {
 		builds.dir, builds.done = dir, map[string]built{}
 	}
 	target := filepath.Join(builds.dir, fmt.Sprintf("%s%d", path.Base(folder), len(builds.done)))
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
 	cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", target, module+"/"+folder)
+	cmd.Dir = root // e2e/perf is another module, whose own go.sum does not suffice
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("go build of %s: %w\n%s", folder, err, out)
 	}
 	builds.done[key] = built{path: target, err: err}
 	return target, err
+}
+
+// moduleRoot is the folder of the broker's module.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go list -m %s: %w\n%s", module, err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
 }

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +21,8 @@ const (
 	startTimeout = 60 * time.Second
 	// stopTimeout is how long a broker may take to stop after SIGTERM.
 	stopTimeout = 30 * time.Second
+	// patience is how long a test may take before its broker is killed: clients wait for ever for an answer that does not come.
+	patience = 3 * time.Minute
 	// logLinesMax bounds how much of a broker's log a failed test prints.
 	logLinesMax = 120
 )
@@ -35,6 +37,8 @@ type Options struct {
 	Args []string
 	// Env are further variables, "NAME=value".
 	Env []string
+	// Patience is how long the test may take before the broker is killed, so that clients that wait for an answer fail; 3 minutes if 0.
+	Patience time.Duration
 }
 
 // Broker is one broker process, or an external broker whose process is nil.
@@ -47,7 +51,9 @@ type Broker struct {
 	amqpURL, httpURL string // of an external broker, with user and password
 	opts             Options
 	logFile          string
+	mu               sync.Mutex
 	proc             *Process
+	overdue          bool // it was killed for good
 }
 
 // Start starts a broker and waits until AMQP answers. It is killed at the end of the test, which prints its log when it failed.
@@ -58,9 +64,26 @@ func Start(t testing.TB, opts Options) *Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.cleanup(t) })
+	if opts.Patience == 0 {
+		opts.Patience = patience
+	}
+	overdue := time.AfterFunc(opts.Patience, b.giveUp)
+	t.Cleanup(func() {
+		if !overdue.Stop() {
+			t.Errorf("the broker was killed because the test took more than %v", opts.Patience)
+		}
+		b.cleanup(t)
+	})
 	b.Launch(t)
 	return b
+}
+
+// giveUp ends the broker for good.
+func (b *Broker) giveUp() {
+	b.mu.Lock()
+	b.overdue = true
+	b.mu.Unlock()
+	b.Close()
 }
 
 // StartOrExternal is Start, or the external broker where one is given.
@@ -124,6 +147,11 @@ func cleanEnviron() []string {
 
 // Exec starts the process and returns at once.
 func (b *Broker) Exec() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.overdue {
+		return errors.New("the test takes too long")
+	}
 	p, err := StartProcess(b.logFile, b.Command())
 	if err == nil {
 		b.proc = p
@@ -131,9 +159,17 @@ func (b *Broker) Exec() error {
 	return err
 }
 
+// Process is the latest process; nil for an external broker.
+func (b *Broker) Process() *Process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.proc
+}
+
 // AwaitAMQP waits until a client can open a channel. It fails when the process ends or the time is up.
 func (b *Broker) AwaitAMQP(timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
+	p := b.Process()
 	for {
 		conn, err := Dial(b.AMQPURL())
 		if err == nil {
@@ -144,8 +180,8 @@ func (b *Broker) AwaitAMQP(timeout time.Duration) error {
 			return nil
 		}
 		select {
-		case <-b.proc.Done():
-			return fmt.Errorf("the broker ended with exit code %d before AMQP answered", b.proc.cmd.ProcessState.ExitCode())
+		case <-p.Done():
+			return fmt.Errorf("the broker ended with exit code %d before AMQP answered", p.cmd.ProcessState.ExitCode())
 		default:
 		}
 		if time.Now().After(deadline) {
@@ -169,7 +205,7 @@ func (b *Broker) Launch(t testing.TB) time.Duration {
 }
 
 // Kill9 ends the broker as a crash does and waits for its end.
-func (b *Broker) Kill9() { b.proc.Kill() }
+func (b *Broker) Kill9() { b.Process().Kill() }
 
 // Terminate asks the broker to stop and wants exit code 0.
 func (b *Broker) Terminate(t testing.TB) {
@@ -181,10 +217,11 @@ func (b *Broker) Terminate(t testing.TB) {
 
 // Stop sends SIGTERM and waits for exit code 0.
 func (b *Broker) Stop() error {
-	if err := b.proc.Signal(syscall.SIGTERM); err != nil {
+	p := b.Process()
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("SIGTERM: %w", err)
 	}
-	code, err := b.proc.Wait(stopTimeout)
+	code, err := p.Wait(stopTimeout)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("exit code %d after SIGTERM", code)
 	}
@@ -194,28 +231,28 @@ func (b *Broker) Stop() error {
 // Restart stops a running broker cleanly and starts it again on the same files and ports.
 func (b *Broker) Restart(t testing.TB) time.Duration {
 	t.Helper()
-	if b.proc.Running() {
+	if b.Process().Running() {
 		b.Terminate(t)
 	}
 	return b.Launch(t)
 }
 
 // Running tells whether the process is alive. An external broker counts as running.
-func (b *Broker) Running() bool { return b.proc == nil || b.proc.Running() }
+func (b *Broker) Running() bool {
+	p := b.Process()
+	return p == nil || p.Running()
+}
 
 // External tells whether the broker belongs to somebody else.
 func (b *Broker) External() bool { return b.amqpURL != "" }
 
 // Pid is the process's id; 0 for an external broker.
 func (b *Broker) Pid() int {
-	if b.proc == nil {
-		return 0
+	if p := b.Process(); p != nil {
+		return p.Pid()
 	}
-	return b.proc.Pid()
+	return 0
 }
-
-// Process is the running process; nil for an external broker.
-func (b *Broker) Process() *Process { return b.proc }
 
 // AMQPURL is the broker's URL for guest and the virtual host "/".
 func (b *Broker) AMQPURL() string {
@@ -244,8 +281,8 @@ func (b *Broker) Log() string {
 
 // Close kills the broker if it runs.
 func (b *Broker) Close() {
-	if b.proc != nil {
-		b.proc.Kill()
+	if p := b.Process(); p != nil {
+		p.Kill()
 	}
 }
 
@@ -254,11 +291,21 @@ func (b *Broker) cleanup(t testing.TB) {
 	if !t.Failed() {
 		return
 	}
-	lines := bytes.Split(bytes.TrimSpace([]byte(b.Log())), []byte("\n"))
-	if cut := len(lines) - logLinesMax; cut > 0 {
-		lines = append([][]byte{fmt.Appendf(nil, "... %d lines before", cut)}, lines[cut:]...)
+	t.Logf("log of the broker on %s:\n%s", b.AMQP, b.LogTail())
+}
+
+// LogTail returns the end of what the broker has printed, for the message of a failure, without the lines that are many and all alike.
+func (b *Broker) LogTail() string {
+	var lines []string
+	for line := range strings.Lines(b.Log()) {
+		if !strings.Contains(line, `msg="connection opened"`) {
+			lines = append(lines, line)
+		}
 	}
-	t.Logf("log of the broker on %s:\n%s", b.AMQP, bytes.Join(lines, []byte("\n")))
+	if cut := len(lines) - logLinesMax; cut > 0 {
+		lines = append([]string{fmt.Sprintf("... %d lines before\n", cut)}, lines[cut:]...)
+	}
+	return strings.Join(lines, "")
 }
 
 // Dial opens a connection with short time-outs.

@@ -9,7 +9,7 @@ import (
 
 // Variables of the environment that steer the tests. None is a setting of the broker.
 const (
-	envEnabled  = "WARREN_E2E"          // 1: run the tests that start processes
+	envEnabled  = "WARREN_E2E"          // 1: run the tests that start processes; full: also the long ones
 	envStrict   = "WARREN_E2E_STRICT"   // 1: a missing foreign client is a failure
 	envServer   = "WARREN_BIN"          // the server binary; else it is built
 	envControl  = "AMQPCTL_BIN"         // the amqpctl binary; else it is built
@@ -22,10 +22,15 @@ const (
 // Need skips a test unless the environment asks for tests with real processes.
 func Need(t testing.TB) {
 	t.Helper()
-	if os.Getenv(envEnabled) != "1" {
+	if e := os.Getenv(envEnabled); e != "1" && e != full {
 		t.Skipf("real processes are tested with %s=1, as `make test` does", envEnabled)
 	}
 }
+
+const full = "full"
+
+// Full tells whether long tests are wanted.
+func Full() bool { return os.Getenv(envEnabled) == full }
 
 // External tells whether the tests run against a broker that they did not start.
 func External() bool { return os.Getenv(envAMQPURL) != "" }

@@ -343,7 +343,30 @@ func Drain(t testing.TB, b *Broker, ledger *totalqueue.Ledger, queue string) {
 		t.Fatalf("drain %s: %v", queue, err)
 	}
 	conn.Close()
-	b.AwaitCount(t, queue, 0)
+	leftOver(t, b, ledger, queue)
+}
+
+// leftOver wants a drained queue to be empty, and says what is in it otherwise.
+func leftOver(t testing.TB, b *Broker, ledger *totalqueue.Ledger, queue string) {
+	t.Helper()
+	if b.Count(t, queue) == 0 {
+		return
+	}
+	ch := b.Channel(t)
+	const examplesMax = 5
+	for i := 0; ; i++ {
+		d, ok, err := ch.Get(queue, false)
+		if err != nil {
+			t.Fatalf("get from the drained queue %s: %v", queue, err)
+		}
+		if !ok {
+			return
+		}
+		if i < examplesMax {
+			t.Errorf("queue %s was drained and acknowledged, and still has, %d behind it, redelivered=%t: %s", queue, d.MessageCount, d.Redelivered,
+				ledger.Describe(queue, d.Body))
+		}
+	}
 }
 
 // drainBatch is how many messages a drain acknowledges at once.

@@ -34,12 +34,7 @@ func wantRefusal(t *testing.T, cmd *exec.Cmd, code int, words ...string) {
 	if err != nil {
 		t.Fatalf("%v\n%v", err, r)
 	}
-	var said []string
-	for line := range strings.Lines(r.Stderr) {
-		if !strings.HasPrefix(line, "time=") {
-			said = append(said, strings.TrimSpace(line))
-		}
-	}
+	said := plainLines(r.Stderr)
 	if r.Code != code || len(said) != 1 {
 		t.Errorf("want exit code %d and one line, got %d lines and %v", code, len(said), r)
 		return
@@ -49,6 +44,17 @@ func wantRefusal(t *testing.T, cmd *exec.Cmd, code int, words ...string) {
 			t.Errorf("%q does not say %q", said[0], word)
 		}
 	}
+}
+
+// plainLines are the lines that are not of the log.
+func plainLines(stderr string) []string {
+	var said []string
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "time=") {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	return said
 }
 
 // prepared is a broker that was not started, with addresses and a directory of its own.
@@ -66,8 +72,8 @@ func TestPortInUse(t *testing.T) {
 	harness.NeedProcess(t)
 	tests := map[string]func(b *harness.Broker) (address, key string){
 		"amqp":    func(b *harness.Broker) (string, string) { return b.AMQP, "listeners.tcp" },
-		"http":    func(b *harness.Broker) (string, string) { return b.HTTP, "management.listen" },
-		"metrics": func(b *harness.Broker) (string, string) { return b.Metrics, "prometheus.listen" },
+		"http":    func(b *harness.Broker) (string, string) { return b.HTTP, "management." },
+		"metrics": func(b *harness.Broker) (string, string) { return b.Metrics, "prometheus." },
 	}
 	for name, of := range tests {
 		t.Run(name, func(t *testing.T) {

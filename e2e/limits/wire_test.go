@@ -308,3 +308,27 @@ func idleSockets(t *testing.T, s *stage) {
 	}
 	served(t, s.broker)
 }
+
+// TestMessageTooLarge publishes bodies around the limit.
+func TestMessageTooLarge(t *testing.T) {
+	const most = 100_000
+	s := newStage(t, harness.Start(t, harness.Options{Args: []string{"--set", fmt.Sprintf("max_message_size=%d", most)}}))
+	ch := s.broker.Channel(t)
+	q, err := ch.QueueDeclare("", false, true, true, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.PublishConfirmed(t, ch, "", q.Name, make([]byte, most))
+	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
+	if err := ch.PublishWithContext(t.Context(), "", q.Name, false, false, amqp.Publishing{Body: make([]byte, most+1)}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-closed:
+		refusedBy(t, err, amqp.PreconditionFailed, fmt.Sprintf("PRECONDITION_FAILED - message size %d is larger than configured max size %d", most+1, most))
+	case <-time.After(10 * time.Second):
+		t.Error("the channel stays open")
+	}
+	s.lives(t)
+	s.drained(t)
+}

@@ -20,6 +20,9 @@ const (
 	envKills     = "WARREN_E2E_KILLS"
 	envSeed      = "WARREN_E2E_SEED"
 	killsDefault = 20
+	killsFull    = 200
+	// slowStart is a start whose log is worth a look.
+	slowStart = 3 * time.Second
 	// serveTimeout is how long a restarted broker may take until every publisher has a confirm again.
 	serveTimeout = 20 * time.Second
 )
@@ -92,11 +95,20 @@ var sinks = []harness.Sink{
 	{Queue: "fan-quorum", Prefetch: 50, Hold: 49},
 }
 
-func newStage(t *testing.T) *stage {
+// killsWanted is how often the broker is to be killed.
+func killsWanted(t *testing.T) int {
+	t.Helper()
+	if harness.Full() {
+		return int(number(t, envKills, killsFull))
+	}
+	return int(number(t, envKills, killsDefault))
+}
+
+func newStage(t *testing.T, patience time.Duration) *stage {
 	t.Helper()
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", envSeed, seed)
-	s := &stage{ledger: totalqueue.New(), rng: rand.New(rand.NewPCG(seed, 1)), broker: harness.Start(t, harness.Options{})}
+	s := &stage{ledger: totalqueue.New(), rng: rand.New(rand.NewPCG(seed, 1)), broker: harness.Start(t, harness.Options{Patience: patience})}
 	declareQueues(t, s.broker)
 	s.load = harness.StartLoad(t, s.broker, s.ledger, seed, sources(s.ledger), sinks)
 	return s
@@ -112,16 +124,20 @@ func (s *stage) kill(t *testing.T, n int, load time.Duration) {
 	if err := s.load.AwaitConfirms(serveTimeout); err != nil {
 		t.Fatalf("after kill %d: %v", n, err)
 	}
+	if started > slowStart {
+		t.Logf("a slow start:\n%s", s.broker.LogTail())
+	}
 	t.Logf("kill %d: AMQP after %v, all publishers served %v later", n, started.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }
 
 // TestKillNineLosesNothing is the promise of a durable queue.
 func TestKillNineLosesNothing(t *testing.T) {
-	s := newStage(t)
+	kills := killsWanted(t)
+	s := newStage(t, time.Minute+time.Duration(kills)*10*time.Second)
 	if err := s.load.AwaitConfirms(serveTimeout); err != nil {
 		t.Fatal(err)
 	}
-	for i := range int(number(t, envKills, killsDefault)) {
+	for i := range kills {
 		s.kill(t, i+1, 1500*time.Millisecond)
 	}
 	if err := s.load.StopPublishing(); err != nil {

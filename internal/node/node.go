@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/warrenmq/warren/broker"
@@ -30,7 +31,13 @@ type node struct {
 	log     *slog.Logger
 	fatal   chan error
 	undo    []func()
+
+	mu   sync.Mutex
+	amqp []net.Listener // where clients are served
 }
+
+// errNotListening says that the AMQP port is not open yet.
+var errNotListening = errors.New("the AMQP port is not open")
 
 // Run runs a node until ctx ends, then stops it cleanly. It returns nil after a clean stop.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
@@ -87,6 +94,9 @@ func (n *node) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		n.mu.Lock()
+		n.amqp = append(n.amqp, l)
+		n.mu.Unlock()
 		go n.serveClients(clients, l)
 	}
 	n.log.Info("ready", "node", n.cfg.NodeName, "version", n.version, "data", n.cfg.DataDir, "amqp", n.cfg.AMQP.Listen, "http", web.Addr().String(), "metrics", metrics.Addr().String())

@@ -19,12 +19,16 @@ var _ config.TransportFactory = (*Network)(nil)
 var _ raftio.ITransport = (*raftEnd)(nil)
 
 // raftEnd is the Network as one NodeHost sees it. When the NodeHost closes it, links and joins go on, and another NodeHost may follow.
-type raftEnd struct{ n *Network }
+type raftEnd struct {
+	n            *Network
+	deploymentID uint64
+	messages     raftio.MessageHandler
+	chunks       raftio.ChunkHandler
+}
 
-// Create is called by the NodeHost: from then on Raft connections are accepted and Kick works.
+// Create is called by the NodeHost, which is not ready for messages before it calls Start of what it gets.
 func (n *Network) Create(cfg config.NodeHostConfig, messages raftio.MessageHandler, chunks raftio.ChunkHandler) raftio.ITransport {
-	n.library.open(cfg.GetDeploymentID(), messages, chunks)
-	return &raftEnd{n}
+	return &raftEnd{n, cfg.GetDeploymentID(), messages, chunks}
 }
 
 // Validate tells whether an address is a node's Target.
@@ -39,8 +43,11 @@ func (n *Network) Kick(shardID, replicaID uint64) { n.library.kick(shardID, repl
 // Name tells the library what this is.
 func (e *raftEnd) Name() string { return transportName }
 
-// Start has nothing to start: the port is open.
-func (e *raftEnd) Start() error { return nil }
+// Start opens the port for Raft; Kick works from then on.
+func (e *raftEnd) Start() error {
+	e.n.library.open(e.deploymentID, e.messages, e.chunks)
+	return nil
+}
 
 // Close ends the library's connections. No handler of it is called afterwards.
 func (e *raftEnd) Close() error {
@@ -156,13 +163,18 @@ func (c *raftConnection) sendBatch(batch pb.MessageBatch) error {
 }
 
 func (c *raftConnection) sendFrame(batch pb.MessageBatch) error {
-	need := frameHeaderBytes + batch.SizeUpperLimit()
-	if cap(c.frame) < need {
+	sizeMax := batch.SizeUpperLimit()
+	if sizeMax > limits.RaftMessageBytesMax {
+		c.n.log.Error("a Raft message is too large to be sent", "node", c.node, "bytes", sizeMax)
+		c.n.counts.batchesLost.Add(1)
+		return nil
+	}
+	if need := frameHeaderBytes + sizeMax; cap(c.frame) < need {
 		c.frame = make([]byte, max(need, 4<<10))
 	}
 	size, err := batch.MarshalTo(c.frame[frameHeaderBytes:cap(c.frame)])
-	if err != nil || size > limits.RaftMessageBytesMax {
-		c.n.log.Error("Raft messages cannot be sent", "node", c.node, "bytes", size, "error", err)
+	if err != nil {
+		c.n.log.Error("Raft messages cannot be encoded", "node", c.node, "error", err)
 		c.n.counts.batchesLost.Add(1)
 		return nil
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	pb "github.com/lni/dragonboat/v4/raftpb"
 	"github.com/lni/vfs"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/quorum/quorumtest/memnet"
 )
 
@@ -272,6 +274,132 @@ func TestSilentRaftPeer(t *testing.T) {
 		}
 		if d := time.Since(back); d > 500*time.Millisecond {
 			t.Errorf("the node was back for %v before it got a message", d)
+		}
+	})
+}
+
+// openRaft opens nodes 1 and 2 and a Raft connection from 1 to 2, whose library takes messages as take says.
+func (l *lab) openRaft(take func(pb.MessageBatch), change ...func(*Config)) raftio.IConnection {
+	l.t.Helper()
+	a, b := l.open(1, change...), l.open(2)
+	must(l.t, b.Create(nodeHostConfig, take, nil).Start())
+	conn, err := a.Create(nodeHostConfig, func(pb.MessageBatch) {}, nil).GetConnection(l.t.Context(), Target(testCluster, 2))
+	must(l.t, err)
+	l.t.Cleanup(conn.Close)
+	return conn
+}
+
+// The NodeHost would panic about messages between Create and Start.
+func TestNoMessagesBeforeStart(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		a, b := l.open(1), l.open(2)
+		end := b.Create(nodeHostConfig, func(pb.MessageBatch) { t.Error("a message before Start") }, nil)
+		b.Kick(1, 1)
+		_, err := a.dial(t.Context(), a.cfg.Dial, 2, PurposeRaft)
+		wantError(t, err, ErrNotReady)
+		must(t, end.Close())
+	})
+}
+
+// A kick after the end must not reach a NodeHost that is gone.
+func TestKickAfterClose(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		for name, f := range map[string]config.TransportFactory{"network": l.open(1), "one node": New()} {
+			var kicks []pb.MessageBatch
+			end := f.Create(nodeHostConfig, func(b pb.MessageBatch) { kicks = append(kicks, b) }, nil)
+			must(t, end.Start())
+			kick := f.(interface{ Kick(shardID, replicaID uint64) })
+			kick.Kick(7, 8)
+			must(t, end.Close())
+			kick.Kick(7, 9)
+			if len(kicks) != 1 {
+				t.Fatalf("%s: %d kicks arrived", name, len(kicks))
+			}
+			b := kicks[0]
+			if m := b.Requests[0]; b.DeploymentId != 1 || b.BinVer != raftio.TransportBinVersion || m.Type != pb.TimeoutNow || m.ShardID != 7 || m.To != 8 || m.From != 8 {
+				t.Errorf("%s: the kick is %+v", name, b)
+			}
+		}
+	})
+}
+
+// Large batches go in several frames: a heartbeat does not wait for the decoding of a catch-up. What is too large to go at all is lost, counted, and does no harm.
+func TestBatchesAreSplit(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		var got []pb.Message
+		largest := 0
+		conn := l.openRaft(func(b pb.MessageBatch) {
+			got = append(got, b.Requests...)
+			largest = max(largest, b.Size())
+			if b.DeploymentId != 1 || b.BinVer != raftio.TransportBinVersion {
+				t.Errorf("deployment %d, version %d", b.DeploymentId, b.BinVer)
+			}
+		})
+		sent := sampleBatch(100, 64<<10)
+		must(t, conn.SendMessageBatch(sent))
+		synctest.Wait()
+		if len(got) != 100 || largest > limits.RaftFrameBytes+65<<10 {
+			t.Errorf("%d messages, the largest frame has %d bytes", len(got), largest)
+		}
+		for i, m := range got {
+			if m.ShardID != uint64(i+1) || !bytes.Equal(m.Entries[0].Cmd, sent.Requests[i].Entries[0].Cmd) {
+				t.Fatalf("message %d is another one", i)
+			}
+		}
+		large := sampleBatch(1, 1)
+		large.Requests[0].Entries[0].Cmd = make([]byte, limits.RaftMessageBytesMax)
+		must(t, conn.SendMessageBatch(large))
+		must(t, conn.SendMessageBatch(sampleBatch(1, 1)))
+		synctest.Wait()
+		if n := l.nodes[1].Stats().BatchesLost; n != 1 || len(got) != 101 {
+			t.Errorf("%d batches are lost, %d messages arrived", n, len(got))
+		}
+	})
+}
+
+// TestHintEndsTheWait: a node that was away calls; nobody goes on waiting for the retransmission of what was sent to it before.
+func TestHintEndsTheWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		away := true
+		var came time.Time
+		conn := l.openRaft(func(pb.MessageBatch) { came = time.Now() }, func(cfg *Config) {
+			dial := cfg.Dial
+			cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+				if away {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return dial(ctx, addr)
+			}
+		})
+		go conn.SendMessageBatch(sampleBatch(1, 1))
+		time.Sleep(300 * time.Millisecond)
+		away = false
+		l.nodes[1].OnLink(func(*Link) {})
+		called := time.Now()
+		_, err := l.nodes[2].DialLink(t.Context(), 1)
+		must(t, err)
+		synctest.Wait()
+		if came.IsZero() || came.Sub(called) > 10*time.Millisecond {
+			t.Errorf("the message came %v after the call", came.Sub(called))
+		}
+	})
+}
+
+// A lost connection costs no message if the node is there: the batch that finds the end goes again.
+func TestBatchAfterLostConnection(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		got := 0
+		conn := l.openRaft(func(b pb.MessageBatch) { got += len(b.Requests) })
+		for range 5 {
+			must(t, conn.SendMessageBatch(sampleBatch(1, 1)))
+			synctest.Wait()
+			l.nodes[2].Reset(1)
+		}
+		must(t, conn.SendMessageBatch(sampleBatch(1, 1)))
+		synctest.Wait()
+		if got != 6 {
+			t.Errorf("%d messages of 6 arrived", got)
 		}
 	})
 }

@@ -1,5 +1,7 @@
 package totalqueue
 
+import "fmt"
+
 // Delivery is what a client got.
 type Delivery struct {
 	// Body is the body as it arrived.
@@ -38,7 +40,7 @@ func (l *Ledger) Drain(queue string) *Consumer {
 // Deliver notes a delivery. ok is false if the body names no message of this test.
 func (c *Consumer) Deliver(d Delivery) (id ID, ok bool) {
 	l := c.ledger
-	id, err := decode(d.Body)
+	id, err := Decode(d.Body)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wrong.Deliveries++
@@ -82,6 +84,21 @@ func (l *Ledger) sight(queue string, id ID) (*sight, string) {
 		st.sights = append(st.sights, sight{})
 	}
 	return &st.sights[id.Seq-1], ""
+}
+
+// Describe tells what the ledger knows of a body in a queue, for the message of a failure.
+func (l *Ledger) Describe(queue string, body []byte) string {
+	id, err := Decode(body)
+	if err != nil {
+		return err.Error()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, why := l.sight(queue, id)
+	if why != "" {
+		return id.String() + " " + why
+	}
+	return fmt.Sprintf("%s, delivered %d times, acknowledged: %t", id, s.times, s.acked)
 }
 
 // checkOrder judges the place of a delivery among those of its publisher. The caller holds the lock.

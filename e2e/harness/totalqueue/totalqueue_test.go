@@ -219,7 +219,7 @@ func TestBodiesHaveTheSizeAskedFor(t *testing.T) {
 		if least := len("name:42:00000000:"); len(body) != max(size, least) {
 			t.Errorf("size %d gives %d bytes", size, len(body))
 		}
-		if got, err := decode(body); err != nil || got != id {
+		if got, err := Decode(body); err != nil || got != id {
 			t.Errorf("size %d: decoded %v, %v", size, got, err)
 		}
 	}

@@ -51,8 +51,8 @@ func checksum(body []byte, crcAt int) uint32 {
 	return crc32.Update(crc32.Checksum(body[:crcAt], castagnoli), castagnoli, body[crcAt+crcDigits:])
 }
 
-// decode reads the value of a body; the error says what does not fit.
-func decode(body []byte) (ID, error) {
+// Decode reads the value of a body; the error says what does not fit.
+func Decode(body []byte) (ID, error) {
 	name, rest, ok := bytes.Cut(body, []byte(":"))
 	digits, sum, ok2 := bytes.Cut(rest, []byte(":"))
 	if !ok || !ok2 || len(sum) < crcDigits+1 || sum[crcDigits] != ':' {

@@ -1,0 +1,5 @@
+// Package conformance holds single behaviours of AMQP against a running broker, above all those that a test with random faults once found broken:
+// each finding becomes the smallest test here.
+//
+// The tests hold for RabbitMQ as well, unless they say otherwise. The hop before is none; behind is the broker that e2e/harness runs.
+package conformance

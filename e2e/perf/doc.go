@@ -1,0 +1,10 @@
+// Command perf prints the figures that docs/performance.md quotes.
+//
+//	perf declare [-n 200] [-type quorum] [-url URL]   time of a declare on one connection; -url measures a broker that runs already
+//	perf thousand [-n 1000] [-stop]                   memory and start of many durable queues with one message each
+//
+// compare.sh beside it runs `amqpctl bench` against Warren and another broker in turn. The server is WARREN_BIN, or it is built.
+//
+// It is a module of its own so that the brokers and clients that it compares with never become dependencies of the broker. The hop before is a person
+// or a CI job; behind is e2e/harness/measure.
+package main

@@ -1,0 +1,228 @@
+package management
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// This file is the one table from refusals (meta.Reason, queue.Code, AMQP errors, errors of the host) to HTTP statuses and RabbitMQ's error bodies.
+
+// failure is an answer that is no success. As an error it ends a handler.
+type failure struct {
+	status int
+	// kind is the word under "error"; without one the body is empty. reason is the text under "reason", words instead an array of texts there.
+	kind, reason string
+	words        []string
+	// challenge asks for a login.
+	challenge bool
+}
+
+var _ error = (*failure)(nil)
+
+func (f *failure) Error() string { return fmt.Sprint(f.status, " ", f.kind, ": ", f.reason, f.words) }
+
+// write writes the body.
+func (f *failure) write(w *writer) {
+	w.Object("")
+	w.Str("error", f.kind)
+	if f.words != nil {
+		w.Strings("reason", f.words)
+	} else {
+		w.Str("reason", f.reason)
+	}
+	w.End()
+}
+
+func badRequest(reason string) *failure {
+	return &failure{status: http.StatusBadRequest, kind: "bad_request", reason: reason}
+}
+
+func badRequestf(format string, args ...any) *failure {
+	return badRequest(fmt.Sprintf(format, args...))
+}
+
+// badRequestWords is RabbitMQ's form for a value that is not of the type wanted: ["not_integer","x"].
+func badRequestWords(words ...string) *failure {
+	return &failure{status: http.StatusBadRequest, kind: "bad_request", words: words}
+}
+
+func bodyTooLarge(bytesMax int64) *failure {
+	return &failure{status: http.StatusRequestEntityTooLarge, kind: "bad_request", reason: fmt.Sprintf("the request body is larger than %d bytes", bytesMax)}
+}
+
+func notAuthorised(reason string) *failure {
+	return &failure{status: http.StatusUnauthorized, kind: "not_authorised", reason: reason}
+}
+
+// objectNotFound is the answer to a path that names nothing, notFound the one of an operation that misses something.
+func objectNotFound() *failure {
+	return &failure{status: http.StatusNotFound, kind: "Object Not Found", reason: "Not Found"}
+}
+
+func notFound(reason string) *failure {
+	return &failure{status: http.StatusNotFound, kind: "not_found", reason: reason}
+}
+
+func unavailable(reason string) *failure {
+	return &failure{status: http.StatusServiceUnavailable, kind: "service_unavailable", reason: reason}
+}
+
+func internalError() *failure {
+	return &failure{status: http.StatusInternalServerError, kind: "internal_server_error", reason: "internal error, see the log of the node"}
+}
+
+// resource names what an operation is about, as RabbitMQ's texts print it. vhost is empty for what stands in none.
+type resource struct{ kind, vhost, name string }
+
+func (r resource) String() string {
+	if r.vhost == "" {
+		return r.kind + " '" + r.name + "'"
+	}
+	return r.kind + " '" + r.name + "' in vhost '" + r.vhost + "'"
+}
+
+func queueResource(vhost, name string) resource { return resource{"queue", vhost, name} }
+
+// exchangeResource names an exchange; in texts about permissions the default exchange is amq.default.
+func exchangeResource(vhost, name string) resource {
+	return resource{"exchange", vhost, meta.PermissionName(name)}
+}
+
+func accessRefused(access meta.Access, what resource, user string) *failure {
+	return notAuthorised(fmt.Sprintf("ACCESS_REFUSED - %s access to %s refused for user '%s'", access, what, user))
+}
+
+func locked(what resource) *failure {
+	return badRequestf("cannot obtain exclusive access to locked %s. It could be originally declared on another connection or the exclusive property value does not match that "+
+		"of the original declaration.", what)
+}
+
+// refusal turns the catalogue's answer into a failure, nil if it did what was asked. what is what the request names; of a binding the destination.
+func refusal(r *meta.Reply, what resource) error {
+	switch r.Reason {
+	case meta.ReasonOK:
+		return nil
+	case meta.ReasonNoVHost:
+		return notFound("vhost_not_found")
+	case meta.ReasonNoExchange:
+		name := what.name
+		if r.Field != "" {
+			name = r.Detail
+		}
+		return notFound("no " + resource{"exchange", what.vhost, name}.String())
+	case meta.ReasonNoQueue:
+		return notFound("no " + queueResource(what.vhost, what.name).String())
+	case meta.ReasonNoUser, meta.ReasonNoNode:
+		return objectNotFound()
+	case meta.ReasonExclusiveLocked:
+		return locked(what)
+	case meta.ReasonDefaultExchange:
+		return notAuthorised("ACCESS_REFUSED - operation not permitted on the default exchange")
+	case meta.ReasonSystemExchange:
+		return notAuthorised("ACCESS_REFUSED - deletion of system " + what.String() + " not allowed")
+	case meta.ReasonReservedName:
+		return notAuthorised("ACCESS_REFUSED - " + what.kind + " name '" + what.name + "' contains reserved prefix 'amq.*'")
+	case meta.ReasonFenced, meta.ReasonStaleBoot, meta.ReasonAborted:
+		return unavailable("the node was declared dead or the operation was called off; try again")
+	case meta.ReasonNameInUse:
+		return badRequest("the name is in use")
+	}
+	return badRequest(invalidity(r, what))
+}
+
+// invalidity is the text for a request that can never be carried out as it is.
+func invalidity(r *meta.Reply, what resource) string {
+	switch r.Reason {
+	case meta.ReasonInequivalentArg:
+		return fmt.Sprintf("inequivalent arg '%s' for %s: received %s but current is %s", r.Field, what, r.Received, r.Current)
+	case meta.ReasonInvalidArg:
+		return fmt.Sprintf("invalid arg '%s' for %s: %s", r.Field, what, r.Detail)
+	case meta.ReasonArgOfOtherType:
+		return fmt.Sprintf("invalid arg '%s' for %s of queue type %s", r.Field, what, r.Detail)
+	case meta.ReasonInvalidArgType:
+		return fmt.Sprintf("invalid type '%s' for arg '%s' in %s", r.Detail, r.Field, what)
+	case meta.ReasonUnknownExchangeType:
+		return fmt.Sprintf("unknown exchange type '%s'", r.Detail)
+	case meta.ReasonInUse:
+		return what.String() + " in use"
+	case meta.ReasonInvalidBinding:
+		return r.Detail
+	case meta.ReasonLimit:
+		return fmt.Sprintf("%s: the limit of %d %s is reached", what, r.Count, r.Field)
+	case meta.ReasonStreamUnserved:
+		return "streams are not served"
+	case meta.ReasonInvalidPattern:
+		return fmt.Sprintf("invalid regular expression for %s: %s", r.Field, r.Detail)
+	case meta.ReasonTooLong:
+		return fmt.Sprintf("%s should be at most %d bytes", r.Field, r.Count)
+	}
+	return what.String() + ": " + r.Reason.String()
+}
+
+// codeFailure turns the answer of a queue's machine to a conditional delete into a failure.
+func codeFailure(code queue.Code, what resource) error {
+	switch code {
+	case queue.CodeOK:
+		return nil
+	case queue.CodeInUse:
+		return badRequest(what.String() + " in use")
+	case queue.CodeNotEmpty:
+		return badRequest(what.String() + " not empty")
+	case queue.CodeGone:
+		return objectNotFound()
+	}
+	return unavailable(what.String() + " does not answer")
+}
+
+// hostFailure turns an error of the host into a failure.
+func hostFailure(err error, what resource) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, quorum.ErrNoQueue):
+		return objectNotFound()
+	case errors.Is(err, quorum.ErrClosed):
+		return unavailable("the node is stopping")
+	case errors.Is(err, quorum.ErrNoCatalogue):
+		return unavailable(what.String() + ": the catalogue does not answer; it is not known whether the change took effect")
+	}
+	return timeoutFailure(err, what)
+}
+
+func timeoutFailure(err error, what resource) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return unavailable("failed to perform operation on " + what.String() + " due to timeout")
+	}
+	return err
+}
+
+// amqpFailure turns an error of the broker's client into a failure: RabbitMQ answers with the text that would close the channel.
+func amqpFailure(err error, what resource) error {
+	var e *amqp.Error
+	if !errors.As(err, &e) {
+		return hostFailure(err, what)
+	}
+	switch e.Code {
+	case amqp.ReplyNotFound:
+		return notFound(e.ReplyText())
+	case amqp.ReplyAccessRefused:
+		return notAuthorised(e.ReplyText())
+	}
+	return badRequest(e.Error())
+}
+
+// publishFailure is amqpFailure for a publish: whatever closes the channel is a bad request there, but for a missing permission.
+func publishFailure(err error, what resource) error {
+	var e *amqp.Error
+	if errors.As(err, &e) && e.Code == amqp.ReplyNotFound {
+		return badRequest(e.Error())
+	}
+	return amqpFailure(err, what)
+}

@@ -1,0 +1,179 @@
+package management
+
+import (
+	"net/http"
+
+	"github.com/warrenmq/warren/meta"
+)
+
+// The counters of an exchange's series.
+const (
+	exchangeIn = iota
+	exchangeOut
+)
+
+func exchangeKey(vhost, name string) string { return vhost + "\x00" + name }
+
+// exchangeName is the name in a path: the default exchange has an empty name, which no path can have.
+func exchangeName(text string) string {
+	if text == "amq.default" {
+		return ""
+	}
+	return text
+}
+
+func (c *call) listExchanges(vhosts ...string) error {
+	c.s.sampler.look(&c.s.sampler.exchanges)
+	var rows []*meta.Exchange
+	for _, vhost := range vhosts {
+		for x := range c.view.Exchanges(vhost) {
+			rows = append(rows, x)
+		}
+	}
+	return list(c, rows, func(x *meta.Exchange) string { return x.Name }, c.writeExchange)
+}
+
+// listExchanges is GET /exchanges.
+func listExchanges(c *call) error { return c.listExchanges(c.vhostNames()...) }
+
+func (c *call) vhostNames() []string {
+	var names []string
+	for _, h := range c.vhosts() {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// listVHostExchanges is GET /exchanges/VHOST.
+func listVHostExchanges(c *call) error {
+	if err := c.readVHost(c.params[0]); err != nil {
+		return err
+	}
+	return c.listExchanges(c.params[0])
+}
+
+// getExchange is GET /exchanges/VHOST/NAME.
+func getExchange(c *call) error {
+	if err := c.readVHost(c.params[0]); err != nil {
+		return err
+	}
+	c.s.sampler.look(&c.s.sampler.exchanges)
+	x := c.view.Exchange(c.params[0], exchangeName(c.params[1]))
+	if x == nil {
+		return objectNotFound()
+	}
+	return c.object(http.StatusOK, func(w *writer) {
+		c.writeExchange(w, x)
+		w.EmptyArray("incoming")
+		w.EmptyArray("outgoing")
+	})
+}
+
+// putExchange is PUT /exchanges/VHOST/NAME.
+func putExchange(c *call) error {
+	vhost, name := c.params[0], exchangeName(c.params[1])
+	if err := c.changeVHost(vhost); err != nil {
+		return err
+	}
+	x := meta.Exchange{VHost: vhost, Name: name}
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	if x.Type, err = b.text("type", "direct"); err != nil {
+		return err
+	}
+	if x.Durable, err = b.bool("durable", false); err != nil {
+		return err
+	}
+	if x.AutoDelete, err = b.bool("auto_delete", false); err != nil {
+		return err
+	}
+	if x.Internal, err = b.bool("internal", false); err != nil {
+		return err
+	}
+	arguments, err := b.table("arguments")
+	if err != nil {
+		return err
+	}
+	x.Arguments = meta.NewArguments(arguments)
+	what := exchangeResource(vhost, name)
+	if err := c.may(meta.Configure, what); err != nil {
+		return err
+	}
+	if c.view.Exchange(vhost, name) == nil {
+		if meta.ReservedName(name) {
+			return refusal(&meta.Reply{Reason: meta.ReasonReservedName}, what)
+		}
+		if err := c.mayAlternate(&x, what); err != nil {
+			return err
+		}
+	}
+	reply, err := c.do(what, meta.Command{Op: meta.OpDeclareExchange, Exchange: x})
+	if err != nil {
+		return err
+	}
+	return c.made(reply.Existed)
+}
+
+// mayAlternate checks what an alternate exchange asks for: to read the exchange and to write to the other one.
+func (c *call) mayAlternate(x *meta.Exchange, what resource) error {
+	v, ok := x.Arguments.Get("alternate-exchange")
+	if !ok {
+		return nil
+	}
+	if err := c.may(meta.Read, what); err != nil {
+		return err
+	}
+	name, _ := v.AsString()
+	return c.may(meta.Write, exchangeResource(x.VHost, name))
+}
+
+// deleteExchange is DELETE /exchanges/VHOST/NAME with the condition if-unused.
+func deleteExchange(c *call) error {
+	vhost, name := c.params[0], exchangeName(c.params[1])
+	if err := c.changeVHost(vhost); err != nil {
+		return err
+	}
+	what := exchangeResource(vhost, name)
+	if c.view.Exchange(vhost, name) == nil {
+		return objectNotFound()
+	}
+	if err := c.may(meta.Configure, what); err != nil {
+		return err
+	}
+	reply, err := c.do(what, meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: vhost, Name: name}, IfUnused: c.flag("if-unused")})
+	if err != nil {
+		return err
+	}
+	if !reply.Existed {
+		return objectNotFound()
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+func (c *call) writeExchange(w *writer, x *meta.Exchange) {
+	w.Str("name", x.Name)
+	w.Str("vhost", x.VHost)
+	w.Str("type", x.Type)
+	w.Bool("durable", x.Durable)
+	w.Bool("auto_delete", x.AutoDelete)
+	w.Bool("internal", x.Internal)
+	writeArguments(w, x.Arguments)
+	w.Null("policy")
+	w.Str("user_who_performed_action", "")
+	if w.Object("message_stats") {
+		in, out := c.s.opt.Broker.ExchangeCounts(x.VHost, x.Name)
+		r := c.s.sampler.ratesOf(&c.s.sampler.exchanges, exchangeKey(x.VHost, x.Name))
+		w.Counter("publish_in", in, r.of(exchangeIn))
+		w.Counter("publish_out", out, r.of(exchangeOut))
+		w.End()
+	}
+}
+
+// writeArguments writes arguments, which are decoded only if they are wanted.
+func writeArguments(w *writer, a meta.Arguments) {
+	if w.want("arguments") {
+		w.Table("arguments", a.Table())
+	}
+}

@@ -1,0 +1,258 @@
+package management
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+
+	"github.com/warrenmq/warren/meta"
+)
+
+// exchangeTexts describe the exchange types.
+var exchangeTexts = map[string]string{
+	"direct": "AMQP direct exchange, as per the AMQP specification", "fanout": "AMQP fanout exchange, as per the AMQP specification",
+	"headers": "AMQP headers exchange, as per the AMQP specification", "topic": "AMQP topic exchange, as per the AMQP specification",
+}
+
+// overview is GET /overview. Users who are not monitoring see the sums of the virtual hosts that they see.
+func overview(c *call) error {
+	snap := c.s.sampler.snapshot()
+	all := isMonitor(c.user)
+	return c.object(http.StatusOK, func(w *writer) {
+		w.Str("management_version", RabbitMQVersion)
+		w.Str("rates_mode", "basic")
+		writeRetention(w)
+		writeExchangeTypes(w)
+		w.Str("product_version", c.s.opt.Version)
+		w.Str("product_name", productName)
+		w.Str("rabbitmq_version", RabbitMQVersion)
+		w.Str("cluster_name", c.view.ClusterName())
+		w.EmptyObject("cluster_tags")
+		w.EmptyObject("node_tags")
+		w.Str("erlang_version", runtime.Version())
+		w.Str("erlang_full_version", "none, this is "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH)
+		w.Str("crypto_lib_version", runtime.Version())
+		w.Str("release_series_support_status", "supported")
+		w.Bool("disable_stats", false)
+		w.Str("default_queue_type", meta.TypeClassic)
+		w.Bool("is_op_policy_updating_enabled", true)
+		w.Bool("enable_queue_totals", false)
+		w.Bool("require_definition_json_extension", false)
+		if all {
+			writeNodeStats(w, &snap.node)
+		} else {
+			t, r := c.visibleTotals(snap)
+			if w.Object("message_stats") {
+				writeQueueCounters(w, &t.counts, r)
+				writeNoCounters(w, "confirm", "drop_unroutable", "return_unroutable", "disk_reads", "disk_writes")
+				w.End()
+			}
+		}
+		writeChurn(w, &snap.node)
+		c.writeTotals(w, snap, all)
+		w.Uint("statistics_db_event_queue", 0)
+		if all {
+			w.Str("node", c.s.nodeName(c.view))
+			c.s.writeListeners(w, c.view)
+		}
+	})
+}
+
+func writeRetention(w *writer) {
+	if !w.Object("sample_retention_policies") {
+		return
+	}
+	for _, name := range [...]string{"global", "basic", "detailed"} {
+		w.EmptyArray(name)
+	}
+	w.End()
+}
+
+func writeExchangeTypes(w *writer) {
+	if !w.Array("exchange_types") {
+		return
+	}
+	for _, name := range meta.ExchangeTypes() {
+		w.Object("")
+		w.Str("name", name)
+		w.Str("description", exchangeTexts[name])
+		w.Bool("enabled", true)
+		w.End()
+	}
+	w.EndArray()
+}
+
+// writeNodeStats writes the message_stats of the node.
+func writeNodeStats(w *writer, n *nodeSample) {
+	if !w.Object("message_stats") {
+		return
+	}
+	for _, m := range [...]struct {
+		key   string
+		index int
+	}{
+		{"publish", nodePublished}, {"confirm", nodeConfirmed}, {"return_unroutable", nodeReturned}, {"drop_unroutable", nodeDropped}, {"deliver", nodeDelivered},
+		{"deliver_no_ack", nodeDeliveredNoAck}, {"get", nodeGot}, {"get_no_ack", nodeGotNoAck}, {"get_empty", nodeGotEmpty}, {"ack", nodeAcked},
+		{"redeliver", nodeRedelivered},
+	} {
+		w.Counter(m.key, n.messages[m.index], n.messageRates.of(m.index))
+	}
+	sum, rate := uint64(0), 0.0
+	for _, i := range [...]int{nodeDelivered, nodeDeliveredNoAck, nodeGot, nodeGotNoAck} {
+		sum += n.messages[i]
+		rate += n.messageRates.of(i)
+	}
+	w.Counter("deliver_get", sum, rate)
+	writeNoCounters(w, "disk_reads", "disk_writes")
+	w.End()
+}
+
+// writeNoCounters writes counters of what does not exist here.
+func writeNoCounters(w *writer, keys ...string) {
+	for _, key := range keys {
+		w.Counter(key, 0, 0)
+	}
+}
+
+func writeChurn(w *writer, n *nodeSample) {
+	if w.Object("churn_rates") {
+		writeChurnCounters(w, n)
+		w.End()
+	}
+}
+
+func writeChurnCounters(w *writer, n *nodeSample) {
+	for _, m := range [...]struct {
+		key   string
+		index int
+	}{
+		{"connection_created", churnConnectionsCreated}, {"connection_closed", churnConnectionsClosed}, {"channel_created", churnChannelsCreated},
+		{"channel_closed", churnChannelsClosed}, {"queue_declared", churnQueuesDeclared}, {"queue_created", churnQueuesCreated}, {"queue_deleted", churnQueuesDeleted},
+	} {
+		w.Counter(m.key, n.churn[m.index], n.churnRates.of(m.index))
+	}
+}
+
+// writeTotals writes queue_totals and object_totals.
+func (c *call) writeTotals(w *writer, snap *snapshot, all bool) {
+	t, r := &snap.totals, &snap.rates
+	if !all {
+		t, r = c.visibleTotals(snap)
+	}
+	if w.Object("queue_totals") {
+		w.Counter("messages", t.ready+t.unacked, r.of(queueMessages))
+		w.Counter("messages_ready", t.ready, r.of(queueReady))
+		w.Counter("messages_unacknowledged", t.unacked, r.of(queueUnacked))
+		w.End()
+	}
+	if !w.Object("object_totals") {
+		return
+	}
+	queues, exchanges := 0, 0
+	for _, h := range c.vhosts() {
+		queues += c.view.QueueCount(h.Name)
+		exchanges += c.view.ExchangeCount(h.Name)
+	}
+	connections, channels := 0, 0
+	if all {
+		n := c.s.opt.Broker.Totals()
+		connections, channels = int(n.ConnectionsOpened-n.ConnectionsClosed), int(n.ChannelsOpened-n.ChannelsClosed)
+	} else {
+		for _, x := range c.s.opt.Broker.Connections() {
+			if x.User == c.user.Name {
+				connections++
+				channels += x.Channels
+			}
+		}
+	}
+	w.Int("channels", int64(channels))
+	w.Int("connections", int64(connections))
+	w.Uint("consumers", t.consumers)
+	w.Int("exchanges", int64(exchanges))
+	w.Int("queues", int64(queues))
+	w.End()
+}
+
+// visibleTotals sums up the queues of the virtual hosts that the user sees.
+func (c *call) visibleTotals(snap *snapshot) (*queueTotals, *rates) {
+	sees := make(map[string]bool)
+	for _, h := range c.vhosts() {
+		sees[h.Name] = true
+	}
+	t, r := new(queueTotals), new(rates)
+	for _, q := range snap.queues {
+		if sees[q.queue.VHost] {
+			t.add(q.queue, &q.status)
+			r.add(q.rates)
+		}
+	}
+	return t, r
+}
+
+// add sums up rates.
+func (r *rates) add(more *rates) {
+	if more == nil {
+		return
+	}
+	for i := range r {
+		r[i] += more[i]
+	}
+}
+
+// nodeName is this node's name, empty if the catalogue does not have it.
+func (s *Server) nodeName(view *meta.View) string { return nodeNamed(view, s.opt.Host.Node()) }
+
+func nodeNamed(view *meta.View, id meta.NodeID) string {
+	if n := view.Node(id); n != nil {
+		return n.Name
+	}
+	return ""
+}
+
+// writeListeners writes listeners and contexts.
+func (s *Server) writeListeners(w *writer, view *meta.View) {
+	name := s.nodeName(view)
+	if w.Array("listeners") {
+		for _, l := range s.opt.Listeners() {
+			w.Object("")
+			w.Str("node", name)
+			w.Str("protocol", l.Protocol)
+			w.Str("ip_address", l.IP)
+			w.Int("port", int64(l.Port))
+			w.Bool("tls", false)
+			w.EmptyObject("socket_opts")
+			w.End()
+		}
+		w.EndArray()
+	}
+	s.writeContexts(w, name)
+}
+
+// writeContexts writes what is served over HTTP and where. RabbitMQ has the port as text here.
+func (s *Server) writeContexts(w *writer, name string) {
+	if !w.Array("contexts") {
+		return
+	}
+	for _, l := range s.opt.Listeners() {
+		description := ""
+		switch l.Protocol {
+		case "http":
+			description = "RabbitMQ Management"
+		case "http/prometheus":
+			description = "RabbitMQ Prometheus"
+		default:
+			continue
+		}
+		w.Object("")
+		w.EmptyArray("ssl_opts")
+		w.Str("node", name)
+		w.Str("description", description)
+		w.Str("path", "/")
+		w.Str("ip", l.IP)
+		w.Str("port", strconv.Itoa(l.Port))
+		w.Str("cowboy_opts", "")
+		w.Str("protocol", l.Protocol)
+		w.End()
+	}
+	w.EndArray()
+}

@@ -1,0 +1,187 @@
+package management
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// scrapesAtOnce bounds the scrapes that are answered at the same time; beyond it: 503.
+const scrapesAtOnce = 8
+
+func (s *Server) newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{s: s})
+	return r
+}
+
+// metricsHandler serves the aggregated metrics. OpenMetrics is on, for only there do numbers look as the dashboards of RabbitMQ expect them.
+func (s *Server) metricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: scrapesAtOnce,
+	})
+}
+
+// collector makes metrics from the sampler's sums and the broker's totals: a scrape costs the same with one queue and with a hundred thousand.
+type collector struct{ s *Server }
+
+// Describe sends nothing, so the registry does not check the metrics beforehand.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// descs keeps the descriptions, which are costly to make, by name.
+var descs sync.Map
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	if d, ok := descs.Load(name); ok {
+		return d.(*prometheus.Desc)
+	}
+	d := prometheus.NewDesc(name, help, labels, nil)
+	descs.Store(name, d)
+	return d
+}
+
+// sink takes metrics of one scrape.
+type sink chan<- prometheus.Metric
+
+func (out sink) gauge(name, help string, v float64) {
+	out <- prometheus.MustNewConstMetric(desc(name, help), prometheus.GaugeValue, v)
+}
+
+func (out sink) counter(name, help string, v uint64) {
+	out <- prometheus.MustNewConstMetric(desc(name, help), prometheus.CounterValue, float64(v))
+}
+
+// global writes a counter of the protocol, and of the queue type where RabbitMQ tells them apart. Here all queues are one machine and count together.
+func (out sink) global(name, help string, v uint64) {
+	out <- prometheus.MustNewConstMetric(desc("rabbitmq_global_"+name, help, "protocol"), prometheus.CounterValue, float64(v), "amqp091")
+}
+
+func (out sink) globalQueues(name, help string, v uint64) {
+	out <- prometheus.MustNewConstMetric(desc("rabbitmq_global_"+name, help, "protocol", "queue_type"), prometheus.CounterValue, float64(v), "amqp091", "rabbit_quorum_queue")
+}
+
+// Collect makes the metrics of one scrape.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	out, snap := sink(ch), c.s.sampler.snapshot()
+	c.identity(out)
+	c.messages(out, &snap.totals)
+	c.churn(out)
+	c.resources(out, snap)
+	own(out, &snap.totals)
+}
+
+func (c *collector) identity(out sink) {
+	view := c.s.opt.Host.Catalogue().View
+	out <- prometheus.MustNewConstMetric(
+		desc("rabbitmq_identity_info", "The node and its cluster; join it to other metrics for their labels", "rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id", "rabbitmq_endpoint"),
+		prometheus.UntypedValue, 1, text(c.s.nodeName(view)), text(view.ClusterName()), text(view.ClusterID()), "aggregated")
+	out <- prometheus.MustNewConstMetric(
+		desc("rabbitmq_build_info", "Versions of the API, the product and its runtime", "rabbitmq_version", "prometheus_plugin_version", "prometheus_client_version", "erlang_version",
+			"product_version", "product_name"),
+		prometheus.UntypedValue, 1, RabbitMQVersion, RabbitMQVersion, "client_golang", runtime.Version(), text(c.s.opt.Version), productName)
+}
+
+func (c *collector) messages(out sink, t *queueTotals) {
+	out.gauge("rabbitmq_queues", "Queues of the cluster", float64(t.queues))
+	out.gauge("rabbitmq_consumers", "Consumers of all queues", float64(t.consumers))
+	out.gauge("rabbitmq_queue_consumers", "Consumers of all queues", float64(t.consumers))
+	out.gauge("rabbitmq_queue_messages_ready", "Messages that wait for a consumer", float64(t.ready))
+	out.gauge("rabbitmq_queue_messages_unacked", "Messages that a consumer has and did not settle yet", float64(t.unacked))
+	out.gauge("rabbitmq_queue_messages", "Messages in queues, waiting or unsettled", float64(t.ready+t.unacked))
+	out.gauge("rabbitmq_queue_messages_bytes", "Body bytes of messages in queues", float64(t.readyBytes+t.unackedBytes))
+	out.gauge("rabbitmq_queue_messages_ready_bytes", "Body bytes of messages that wait for a consumer", float64(t.readyBytes))
+	out.gauge("rabbitmq_queue_messages_unacked_bytes", "Body bytes of unsettled messages", float64(t.unackedBytes))
+	out.gauge("rabbitmq_queue_messages_persistent", "Messages in queues that were published as persistent", float64(t.persistent))
+	out.gauge("rabbitmq_queue_messages_persistent_bytes", "Body bytes of persistent messages in queues", float64(t.persistentBytes))
+	out <- prometheus.MustNewConstMetric(desc("rabbitmq_global_consumers", "Consumers of the protocol", "protocol"), prometheus.GaugeValue, float64(t.consumers), "amqp091")
+
+	n := c.s.opt.Broker.Totals()
+	out.global("messages_received_total", "Messages that clients published", n.Published)
+	out.global("messages_received_confirm_total", "Messages published on channels in confirm mode, as far as they were answered", n.Confirmed)
+	out.global("messages_confirmed_total", "Messages whose publisher was answered", n.Confirmed)
+	out.global("messages_routed_total", "Published messages that at least one queue got", n.Published-min(n.Published, n.Returned+n.Dropped))
+	out.global("messages_unroutable_dropped_total", "Messages dropped because no queue wanted them", n.Dropped)
+	out.global("messages_unroutable_returned_total", "Mandatory messages returned because no queue wanted them", n.Returned)
+	out.globalQueues("messages_delivered_total", "Messages sent to consumers and got by basic.get", n.Delivered+n.DeliveredNoAck+n.Got+n.GotNoAck)
+	out.globalQueues("messages_delivered_consume_auto_ack_total", "Messages sent to consumers that need not acknowledge", n.DeliveredNoAck)
+	out.globalQueues("messages_delivered_consume_manual_ack_total", "Messages sent to consumers that acknowledge", n.Delivered)
+	out.globalQueues("messages_delivered_get_auto_ack_total", "Messages got by basic.get without acknowledgement", n.GotNoAck)
+	out.globalQueues("messages_delivered_get_manual_ack_total", "Messages got by basic.get to be acknowledged", n.Got)
+	out.globalQueues("messages_get_empty_total", "Times that basic.get found nothing", n.GotEmpty)
+	out.globalQueues("messages_redelivered_total", "Deliveries that were not the first of their message", n.Redelivered)
+	out.globalQueues("messages_acknowledged_total", "Messages that clients acknowledged", n.Acked)
+}
+
+func (c *collector) churn(out sink) {
+	n := c.s.opt.Broker.Totals()
+	all := c.s.churn.add(&n)
+	out.counter("rabbitmq_connections_opened_total", "Connections accepted", n.ConnectionsOpened)
+	out.counter("rabbitmq_connections_closed_total", "Connections that ended", n.ConnectionsClosed)
+	out.counter("rabbitmq_channels_opened_total", "Channels opened", n.ChannelsOpened)
+	out.counter("rabbitmq_channels_closed_total", "Channels that ended", n.ChannelsClosed)
+	out.counter("rabbitmq_queues_declared_total", "Declarations of queues", all[churnQueuesDeclared])
+	out.counter("rabbitmq_queues_created_total", "Queues made by a declaration", all[churnQueuesCreated])
+	out.counter("rabbitmq_queues_deleted_total", "Queues deleted by clients", all[churnQueuesDeleted])
+	out.gauge("rabbitmq_connections", "Connections that are open", float64(n.ConnectionsOpened-n.ConnectionsClosed))
+	out.gauge("rabbitmq_channels", "Channels that are open", float64(n.ChannelsOpened-n.ChannelsClosed))
+	l := &c.s.logins
+	for _, m := range [...]struct {
+		name, help string
+		amqp, http uint64
+	}{
+		{"rabbitmq_auth_attempts_total", "Logins tried", n.AuthAttempts, l.attempts.Load()},
+		{"rabbitmq_auth_attempts_succeeded_total", "Logins that were good", n.AuthSucceeded, l.succeeded.Load()},
+		{"rabbitmq_auth_attempts_failed_total", "Logins that were refused", n.AuthFailed, l.failed.Load()},
+	} {
+		d := desc(m.name, m.help, "protocol")
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(m.amqp), "amqp091")
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(m.http), "http")
+	}
+}
+
+func (c *collector) resources(out sink, snap *snapshot) {
+	n := &snap.node
+	out.gauge("rabbitmq_process_open_fds", "File descriptors that the process has open", float64(n.files))
+	out.gauge("rabbitmq_process_max_fds", "File descriptors that the process may open", float64(n.filesMax))
+	out.gauge("rabbitmq_process_open_tcp_sockets", "Sockets of AMQP clients", float64(n.used[usedSockets]))
+	out.gauge("rabbitmq_process_max_tcp_sockets", "Sockets that the process may open", float64(n.filesMax))
+	out.gauge("rabbitmq_process_resident_memory_bytes", "Memory of the process that is in RAM", float64(n.memoryBytes))
+	out.gauge("rabbitmq_resident_memory_limit_bytes", "Memory that the process may take", float64(n.memoryLimitBytes))
+	out.gauge("rabbitmq_disk_space_available_bytes", "Free bytes of the file system with the data directory", float64(n.diskFreeBytes))
+	out.gauge("rabbitmq_disk_space_available_limit_bytes", "Free bytes below which publishers are to be held back", diskFreeLimitBytes)
+	out.gauge("rabbitmq_erlang_uptime_seconds", "Seconds since the node started", time.Since(snap.started).Seconds())
+	memory, disk := 0.0, 0.0
+	for _, a := range c.s.opt.Alarms() {
+		switch a.Resource {
+		case "memory":
+			memory = 1
+		case "disk":
+			disk = 1
+		}
+	}
+	out.gauge("rabbitmq_alarms_memory_used_watermark", "1 while publishers are held back for memory", memory)
+	out.gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while publishers are held back for disk space", disk)
+	out.gauge("rabbitmq_alarms_file_descriptor_limit", "1 while file descriptors are used up", 0)
+}
+
+// own are the metrics that RabbitMQ has not.
+func own(out sink, t *queueTotals) {
+	groups := desc("warren_raft_groups", "Raft groups of durable queues by state", "state")
+	for _, m := range [...]struct {
+		state string
+		n     uint64
+	}{{"running", t.running}, {"starting", t.starting}, {"parked", t.parked}, {"down", t.down}} {
+		out <- prometheus.MustNewConstMetric(groups, prometheus.GaugeValue, float64(m.n), m.state)
+	}
+	out.gauge("warren_body_bytes_in_memory", "Bytes of message bodies in memory", float64(t.bodyBytesInMemory))
+	out.gauge("warren_queue_disk_bytes", "Bytes of message stores and checkpoints on disk", float64(t.diskBytes))
+}
+
+// text makes a label out of any name: one that is no UTF-8 would make the scrape fail.
+func text(s string) string { return string([]rune(s)) }

@@ -1,0 +1,130 @@
+package management
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// dashboards are the metrics that RabbitMQ's overview dashboard and alerts ask for and that exist here.
+const dashboards = `rabbitmq_build_info rabbitmq_identity_info rabbitmq_erlang_uptime_seconds rabbitmq_resident_memory_limit_bytes rabbitmq_process_resident_memory_bytes
+rabbitmq_disk_space_available_bytes rabbitmq_disk_space_available_limit_bytes rabbitmq_process_max_fds rabbitmq_process_open_fds rabbitmq_queue_messages_ready
+rabbitmq_queue_messages_unacked rabbitmq_queue_messages rabbitmq_queues rabbitmq_channels rabbitmq_connections rabbitmq_consumers rabbitmq_global_consumers
+rabbitmq_global_messages_received_total rabbitmq_global_messages_received_confirm_total rabbitmq_global_messages_routed_total rabbitmq_global_messages_confirmed_total
+rabbitmq_global_messages_unroutable_dropped_total rabbitmq_global_messages_unroutable_returned_total rabbitmq_global_messages_delivered_total
+rabbitmq_global_messages_delivered_consume_auto_ack_total rabbitmq_global_messages_delivered_consume_manual_ack_total rabbitmq_global_messages_delivered_get_auto_ack_total
+rabbitmq_global_messages_delivered_get_manual_ack_total rabbitmq_global_messages_redelivered_total rabbitmq_global_messages_acknowledged_total
+rabbitmq_global_messages_get_empty_total rabbitmq_queues_declared_total rabbitmq_queues_created_total rabbitmq_queues_deleted_total rabbitmq_channels_opened_total
+rabbitmq_channels_closed_total rabbitmq_connections_opened_total rabbitmq_connections_closed_total rabbitmq_alarms_free_disk_space_watermark
+rabbitmq_alarms_memory_used_watermark rabbitmq_alarms_file_descriptor_limit warren_raft_groups warren_body_bytes_in_memory go_goroutines process_open_fds
+go_memstats_heap_inuse_bytes go_memstats_last_gc_time_seconds`
+
+func scrape(t *testing.T, h http.Handler, accept string) (body, contentType string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Header.Set("Accept", accept)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return w.Body.String(), w.Header().Get("Content-Type")
+}
+
+// values reads an exposition: name with labels to value.
+func values(body string) map[string]string {
+	out := make(map[string]string)
+	for line := range strings.Lines(body) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		i := strings.LastIndexByte(line, ' ')
+		out[line[:i]] = line[i+1:]
+	}
+	return out
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.declare("a", "q1")
+		f.declare("a", "q2")
+		f.host.set("a", "q1", func(st *quorum.QueueStatus) {
+			st.Counts.Ready, st.Counts.Unacked, st.Counts.Consumers, st.BodyBytesInMemory = 5, 2, 3, 700
+		})
+		f.setTotals([]string{"published=10", "delivered=4", "connections=6"})
+		time.Sleep(samplePeriod + time.Millisecond)
+		synctest.Wait()
+		// Both ports have the same metrics, but for what the Go runtime counts meanwhile.
+		for _, h := range []http.Handler{f.handler, f.s.MetricsHandler()} {
+			body, contentType := scrape(t, h, "")
+			if !strings.HasPrefix(contentType, "text/plain") {
+				t.Error("content type", contentType)
+			}
+			got := values(body)
+			for _, name := range strings.Fields(dashboards) {
+				if !strings.Contains(body, "\n"+name+" ") && !strings.Contains(body, "\n"+name+"{") {
+					t.Errorf("%s is missing", name)
+				}
+			}
+			for name, want := range map[string]string{
+				"rabbitmq_queue_messages_ready": "5", "rabbitmq_queue_messages_unacked": "2", "rabbitmq_queue_messages": "7", "rabbitmq_queues": "2", "rabbitmq_consumers": "3",
+				"rabbitmq_connections": "6", `rabbitmq_global_messages_received_total{protocol="amqp091"}`: "10",
+				`rabbitmq_global_messages_delivered_consume_manual_ack_total{protocol="amqp091",queue_type="rabbit_quorum_queue"}`: "4",
+				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700",
+				`rabbitmq_identity_info{rabbitmq_cluster="test",rabbitmq_cluster_permanent_id="0123",rabbitmq_endpoint="aggregated",rabbitmq_node="rabbit@test"}`: "1",
+			} {
+				if got[name] != want {
+					t.Errorf("%s is %q, want %s", name, got[name], want)
+				}
+			}
+		}
+		// Prometheus itself asks for OpenMetrics.
+		body, contentType := scrape(t, f.handler, "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1")
+		if !strings.HasPrefix(contentType, "application/openmetrics-text") || !strings.HasSuffix(body, "# EOF\n") {
+			t.Error("no OpenMetrics:", contentType)
+		}
+	})
+}
+
+// TestMetricsWithStrangeNames: a name that is no UTF-8 does not end the scrape.
+func TestMetricsWithStrangeNames(t *testing.T) {
+	f := newFixture(t)
+	f.host.apply(meta.Command{Op: meta.OpSetClusterName, Name: "\xff\"\n"})
+	body, _ := scrape(t, f.handler, "")
+	if !strings.Contains(body, `rabbitmq_cluster="`+"\ufffd"+`\"\n"`) {
+		t.Error(body[strings.Index(body, "rabbitmq_identity_info"):][:300])
+	}
+}
+
+func TestMetricsPort(t *testing.T) {
+	f := newFixture(t)
+	for path, want := range map[string]int{"/metrics": 200, "/livez": 200, "/readyz": 200, "/": 404, "/api/overview": 404} {
+		w := httptest.NewRecorder()
+		f.s.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Ready = func() error { return io.ErrNoProgress }
+		o.Alarms = func() []Alarm { return []Alarm{{"rabbit@test", "disk"}} }
+	})
+	f.want(f.do("-", http.MethodGet, "/livez", ""), 200, `{"status":"ok"}`)
+	f.want(f.do("-", http.MethodGet, "/readyz", ""), 503, `{"status":"failed","reason":"multiple Read calls return no data or error"}`)
+	f.want(f.do("guest", http.MethodGet, "/api/health/checks/alarms", ""), 503, `"alarms":[{"node":"rabbit@test","resource":"disk"}]`)
+	f.want(f.do("guest", http.MethodGet, "/api/nodes/rabbit@test?columns=disk_free_alarm,mem_alarm", ""), 200, `{"mem_alarm":false,"disk_free_alarm":true}`)
+	if body, _ := scrape(t, f.handler, ""); values(body)["rabbitmq_alarms_free_disk_space_watermark"] != "1" {
+		t.Error("the alarm is no metric")
+	}
+}

@@ -1,0 +1,349 @@
+package management
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// queueRow is a queue with its newest sample.
+type queueRow struct {
+	queue *meta.Queue
+	*queueSample
+}
+
+// listQueues is GET /queues and /queues/detailed.
+func listQueues(c *call) error { return c.listQueues(c.vhostNames()...) }
+
+// listVHostQueues is GET /queues/VHOST.
+func listVHostQueues(c *call) error {
+	if err := c.readVHost(c.params[0]); err != nil {
+		return err
+	}
+	return c.listQueues(c.params[0])
+}
+
+func (c *call) listQueues(vhosts ...string) error {
+	snap := c.s.sampler.snapshot()
+	n := 0
+	for _, vhost := range vhosts {
+		n += c.view.QueueCount(vhost)
+	}
+	rows := make([]queueRow, 0, n)
+	for _, vhost := range vhosts {
+		for q := range c.view.Queues(vhost) {
+			sample := snap.queue(q.ID)
+			if sample == nil { // younger than the last tick
+				sample = c.s.freshSample(q)
+			}
+			rows = append(rows, queueRow{q, sample})
+		}
+	}
+	write := c.writeQueue
+	if c.flag("disable_stats") {
+		write = c.writePlainQueue
+	}
+	return list(c, rows, func(r queueRow) string { return r.queue.Name }, write)
+}
+
+// freshSample is the sample of a queue that the sampler has not visited yet.
+func (s *Server) freshSample(q *meta.Queue) *queueSample {
+	st, ok := s.opt.Host.QueueStatus(q.ID)
+	if !ok { // deleted meanwhile
+		st = quorum.QueueStatus{State: quorum.StateDown, Members: q.Replicas}
+	}
+	return &queueSample{queue: q, status: st}
+}
+
+// getQueue is GET /queues/VHOST/NAME: the counts are those of this moment, the rates those of the last tick.
+func getQueue(c *call) error {
+	if err := c.readVHost(c.params[0]); err != nil {
+		return err
+	}
+	q := c.view.Queue(c.params[0], c.params[1])
+	if q == nil {
+		return objectNotFound()
+	}
+	st, ok := c.s.opt.Host.QueueStatus(q.ID)
+	if !ok {
+		return objectNotFound()
+	}
+	row := queueRow{q, &queueSample{queue: q, status: st}}
+	if sample := c.s.sampler.snapshot().queue(q.ID); sample != nil {
+		row.rates, row.utilisation = sample.rates, sample.utilisation
+		if sample.status.Counts == st.Counts {
+			row.idleSince = sample.idleSince
+		}
+	}
+	return c.object(http.StatusOK, func(w *writer) {
+		if c.flag("disable_stats") {
+			c.writePlainQueue(w, row)
+			return
+		}
+		c.writeQueue(w, row)
+		c.writeConsumerDetails(w, consumesFrom(q))
+		w.EmptyArray("incoming")
+		w.EmptyArray("deliveries")
+	})
+}
+
+// putQueue is PUT /queues/VHOST/NAME. Exclusive queues cannot be made here, for they belong to a connection; the key is ignored, as in RabbitMQ.
+func putQueue(c *call) error {
+	vhost, name := c.params[0], c.params[1]
+	if err := c.changeVHost(vhost); err != nil {
+		return err
+	}
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	host := c.s.opt.Host
+	q := meta.Queue{VHost: vhost, Name: name, Home: host.Node(), HomeBoot: host.Boot(), Replicas: []meta.NodeID{host.Node()}}
+	if q.Durable, err = b.bool("durable", false); err != nil {
+		return err
+	}
+	if q.AutoDelete, err = b.bool("auto_delete", false); err != nil {
+		return err
+	}
+	arguments, err := b.table("arguments")
+	if err != nil {
+		return err
+	}
+	q.Arguments = meta.NewArguments(arguments)
+	if node, err := b.text("node", ""); err != nil {
+		return err
+	} else if node != "" && c.view.NodeNamed(node) == nil {
+		return badRequestf("Node %s could not be contacted", node)
+	}
+	what := queueResource(vhost, name)
+	if err := c.may(meta.Configure, what); err != nil {
+		return err
+	}
+	if c.view.Queue(vhost, name) == nil {
+		if meta.ReservedName(name) {
+			return refusal(&meta.Reply{Reason: meta.ReasonReservedName}, what)
+		}
+		if err := c.mayDeadLetter(&q, what); err != nil {
+			return err
+		}
+	}
+	c.s.churn.declared.Add(1)
+	reply, err := c.do(what, meta.Command{Op: meta.OpDeclareQueue, Queue: q})
+	if err != nil {
+		return err
+	}
+	if !reply.Existed {
+		c.s.churn.created.Add(1)
+	}
+	return c.made(reply.Existed)
+}
+
+// mayDeadLetter checks what a dead-letter exchange asks for: to read the queue and to write to the exchange.
+func (c *call) mayDeadLetter(q *meta.Queue, what resource) error {
+	v, ok := q.Arguments.Get("x-dead-letter-exchange")
+	if !ok {
+		return nil
+	}
+	if err := c.may(meta.Read, what); err != nil {
+		return err
+	}
+	name, _ := v.AsString()
+	return c.may(meta.Write, exchangeResource(q.VHost, name))
+}
+
+// deleteQueue is DELETE /queues/VHOST/NAME with the conditions if-unused and if-empty.
+func deleteQueue(c *call) error {
+	vhost, name := c.params[0], c.params[1]
+	if err := c.changeVHost(vhost); err != nil {
+		return err
+	}
+	what := queueResource(vhost, name)
+	q := c.view.Queue(vhost, name)
+	if q == nil {
+		return objectNotFound()
+	}
+	if err := c.may(meta.Configure, what); err != nil {
+		return err
+	}
+	if q.Exclusive {
+		return locked(what)
+	}
+	cond := queue.Condition(0)
+	if c.flag("if-unused") {
+		cond |= queue.IfUnused
+	}
+	if c.flag("if-empty") {
+		cond |= queue.IfEmpty
+	}
+	result, err := c.s.opt.Host.DeleteQueue(c.r.Context(), q.ID, cond)
+	if err != nil {
+		return hostFailure(err, what)
+	}
+	if err := codeFailure(result.Code, what); err != nil {
+		return err
+	}
+	c.s.churn.deleted.Add(1)
+	return c.empty(http.StatusNoContent)
+}
+
+// writePlainQueue writes a queue without numbers, as disable_stats asks; with enable_queue_totals the three that most want.
+func (c *call) writePlainQueue(w *writer, r queueRow) {
+	c.writeIdentity(w, r)
+	if c.flag("enable_queue_totals") {
+		n := &r.status.Counts
+		w.Uint("messages", n.Ready+n.Unacked)
+		w.Uint("messages_ready", n.Ready)
+		w.Uint("messages_unacknowledged", n.Unacked)
+	}
+}
+
+// writeIdentity writes what a queue is and where.
+func (c *call) writeIdentity(w *writer, r queueRow) {
+	q, st := r.queue, &r.status
+	w.Str("name", q.Name)
+	w.Str("vhost", q.VHost)
+	w.Str("type", q.Type)
+	w.Bool("durable", q.Durable)
+	w.Bool("auto_delete", q.AutoDelete)
+	w.Bool("exclusive", q.Exclusive)
+	w.Bool("internal", false)
+	writeArguments(w, q.Arguments)
+	w.Str("state", stateWord(st.State))
+	for _, key := range [...]string{"node", "leader"} {
+		if w.want(key) {
+			w.Str(key, nodeNamed(c.view, leaderOf(st)))
+		}
+	}
+	c.writeNodeNames(w, "members", st.Members)
+	c.writeNodeNames(w, "online", st.Online)
+}
+
+// stateWord is a queue's state in RabbitMQ's words. A queue that sleeps or comes up serves whoever wants it, so it is running for them; how it really is stands
+// under raft.
+func stateWord(s quorum.State) string {
+	if s == quorum.StateDown {
+		return "down"
+	}
+	return "running"
+}
+
+// leaderOf is the node that leads, or while nobody does the first that may.
+func leaderOf(st *quorum.QueueStatus) meta.NodeID {
+	if st.Leader == 0 && len(st.Members) > 0 {
+		return st.Members[0]
+	}
+	return st.Leader
+}
+
+func (c *call) writeNodeNames(w *writer, key string, ids []meta.NodeID) {
+	if w.Array(key) {
+		for _, id := range ids {
+			w.Str("", nodeNamed(c.view, id))
+		}
+		w.EndArray()
+	}
+}
+
+// writeQueue writes all that a list shows of a queue.
+func (c *call) writeQueue(w *writer, r queueRow) {
+	q, st := r.queue, &r.status
+	c.writeIdentity(w, r)
+	w.Null("policy")
+	w.Null("operator_policy")
+	w.EmptyObject("effective_policy_definition")
+	w.Null("exclusive_consumer_tag")
+	w.Null("single_active_consumer_tag")
+	w.Null("single_active_consumer_ctag")
+	w.EmptyObject("owner_pid_details")
+	w.Uint("consumers", st.Counts.Consumers)
+	w.Uint("active_consumers", st.Counts.Consumers)
+	w.Float("consumer_utilisation", r.utilisation)
+	w.Float("consumer_capacity", r.utilisation)
+	writeMessages(w, q, r)
+	if w.Object("message_stats") {
+		n := queueCounters(st)
+		writeQueueCounters(w, &n, r.rates)
+		w.End()
+	}
+	w.Null("head_message_timestamp")
+	writeIdleSince(w, r.idleSince)
+	w.Uint("memory", uint64(max(st.BodyBytesInMemory, 0)))
+	w.Null("recoverable_slaves")
+	w.EmptyObject("backing_queue_status")
+	if w.Object("open_files") {
+		for _, id := range st.Online {
+			w.Uint(nodeNamed(c.view, id), 0)
+		}
+		w.End()
+	}
+	writeProcess(w)
+	writeRaft(w, st)
+	w.Int("created_at", q.CreatedMillis)
+}
+
+// writeRaft writes how the queue's group is on this node; RabbitMQ has no such key.
+func writeRaft(w *writer, st *quorum.QueueStatus) {
+	if !w.Object("raft") {
+		return
+	}
+	w.Str("state", string(st.State))
+	w.Str("reason", st.Reason)
+	w.Uint("term", st.Term)
+	w.Uint("applied_index", st.Applied)
+	w.Uint("checkpoint_index", st.Checkpoint)
+	w.Uint("disk_bytes", uint64(max(st.DiskBytes, 0)))
+	w.End()
+}
+
+// writeIdleSince writes since when nothing happened; null while something does.
+func writeIdleSince(w *writer, at time.Time) {
+	if at.IsZero() {
+		w.Null("idle_since")
+	} else if w.want("idle_since") {
+		w.Str("idle_since", at.UTC().Format("2006-01-02T15:04:05.000-07:00"))
+	}
+}
+
+// writeMessages writes how many messages there are and how large they are. Bodies are in memory as long as they are young, whatever the type of the queue.
+func writeMessages(w *writer, q *meta.Queue, r queueRow) {
+	n := &r.status.Counts
+	messages, inMemory := n.Ready+n.Unacked, uint64(max(r.status.BodyBytesInMemory, 0))
+	w.Counter("messages", messages, r.rates.of(queueMessages))
+	w.Counter("messages_ready", n.Ready, r.rates.of(queueReady))
+	w.Counter("messages_unacknowledged", n.Unacked, r.rates.of(queueUnacked))
+	w.Uint("messages_persistent", n.Persistent)
+	ram, readyRAM, unackedRAM := uint64(0), uint64(0), uint64(0)
+	if !q.Durable {
+		ram, readyRAM, unackedRAM, inMemory = messages, n.Ready, n.Unacked, n.ReadyBytes+n.UnackedBytes
+	}
+	w.Uint("messages_ram", ram)
+	w.Uint("messages_ready_ram", readyRAM)
+	w.Uint("messages_unacknowledged_ram", unackedRAM)
+	w.Uint("messages_paged_out", 0)
+	w.Uint("messages_dlx", 0)
+	w.Uint("message_bytes", n.ReadyBytes+n.UnackedBytes)
+	w.Uint("message_bytes_ready", n.ReadyBytes)
+	w.Uint("message_bytes_unacknowledged", n.UnackedBytes)
+	w.Uint("message_bytes_persistent", n.PersistentBytes)
+	w.Uint("message_bytes_ram", inMemory)
+	w.Uint("message_bytes_paged_out", 0)
+	w.Uint("message_bytes_dlx", 0)
+}
+
+// writeQueueCounters writes what is counted of queues.
+func writeQueueCounters(w *writer, v *counters, r *rates) {
+	for _, m := range [...]struct {
+		key   string
+		index int
+	}{
+		{"publish", queuePublished}, {"deliver", queueDelivered}, {"deliver_no_ack", queueDeliveredNoAck}, {"get", queueGot}, {"get_no_ack", queueGotNoAck},
+		{"get_empty", queueGetEmpty}, {"ack", queueAcked}, {"redeliver", queueRedelivered},
+	} {
+		w.Counter(m.key, v[m.index], r.of(m.index))
+	}
+	w.Counter("deliver_get", v[queueDelivered]+v[queueDeliveredNoAck]+v[queueGot]+v[queueGotNoAck],
+		r.of(queueDelivered)+r.of(queueDeliveredNoAck)+r.of(queueGot)+r.of(queueGotNoAck))
+}

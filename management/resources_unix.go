@@ -1,0 +1,32 @@
+//go:build linux || darwin
+
+package management
+
+import "syscall"
+
+// diskFree is what an unprivileged process may still write to the file system of a directory.
+func diskFree(dir string) uint64 {
+	var st syscall.Statfs_t
+	if dir == "" || syscall.Statfs(dir, &st) != nil {
+		return 0
+	}
+	return st.Bavail * uint64(st.Bsize)
+}
+
+// openFilesMax is the limit of file descriptors.
+func openFilesMax() uint64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur == 0 {
+		return fallbackTotal
+	}
+	return limit.Cur
+}
+
+// contextSwitches counts how often threads of the process gave up a processor or lost it.
+func contextSwitches() uint64 {
+	var use syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) != nil {
+		return 0
+	}
+	return uint64(use.Nvcsw + use.Nivcsw)
+}

@@ -1,0 +1,190 @@
+package management
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// many declares n queues, every tenth of which is in use.
+func (f *fixture) many(n int) {
+	for i := range n {
+		id := f.declare("a", fmt.Sprintf("queue-%05d", i))
+		if i%10 == 0 {
+			st := quorum.QueueStatus{State: quorum.StateRunning, Leader: 1}
+			st.Counts.Ready, st.Counts.Enqueued = uint64(i*7919%n), uint64(i)
+			f.host.status[id] = st
+		}
+	}
+}
+
+// TestListsAskNoMachine: the sampler asks every queue once a second, lists and scrapes ask none.
+func TestListsAskNoMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.many(100)
+		time.Sleep(samplePeriod + time.Millisecond)
+		synctest.Wait()
+		before := f.host.asked
+		for _, path := range []string{"/api/queues", "/api/queues/a?sort=messages&page=1", "/api/overview", "/api/vhosts", "/metrics"} {
+			f.get(path)
+		}
+		if f.host.asked != before {
+			t.Errorf("lists asked %d machines", f.host.asked-before)
+		}
+		time.Sleep(samplePeriod)
+		synctest.Wait()
+		if f.host.asked != before+100 {
+			t.Errorf("a tick asked %d machines, want 100", f.host.asked-before)
+		}
+	})
+}
+
+// TestSamplerForgets: deleted queues, and things that nobody looks at any more, take no memory.
+func TestSamplerForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.many(50)
+		f.connect([]string{"c", "guest", "a"})
+		f.get("/api/connections")
+		f.get("/api/channels")
+		f.get("/api/exchanges")
+		time.Sleep(samplePeriod + time.Millisecond)
+		synctest.Wait()
+		p := f.s.sampler
+		if len(p.queues) != 50 || len(p.connections.series) != 1 || len(p.channels.series) != 1 || len(p.exchanges.series) != 14 {
+			t.Fatalf("%d queues, %d connections, %d channels, %d exchanges", len(p.queues), len(p.connections.series), len(p.channels.series), len(p.exchanges.series))
+		}
+		f.host.apply(meta.Command{Op: meta.OpDeleteVHost, VHost: meta.VHost{Name: "a"}})
+		f.broker.mu.Lock()
+		f.broker.connections, f.broker.channels = nil, nil
+		f.broker.mu.Unlock()
+		time.Sleep(samplePeriod)
+		synctest.Wait()
+		if len(p.queues) != 0 || len(p.connections.series) != 0 || len(p.channels.series) != 0 {
+			t.Errorf("after they went: %d queues, %d connections, %d channels", len(p.queues), len(p.connections.series), len(p.channels.series))
+		}
+		time.Sleep(lookedAt)
+		synctest.Wait()
+		if p.exchanges.series != nil {
+			t.Error("exchanges are sampled though nobody looks")
+		}
+	})
+}
+
+// TestConnectionRates: connections are sampled while they are looked at.
+func TestConnectionRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.connect([]string{"c", "guest", "a"})
+		const path = "/api/connections/c?columns=recv_oct_details"
+		f.get(path)
+		for i := range 7 {
+			time.Sleep(samplePeriod)
+			synctest.Wait()
+			f.broker.mu.Lock()
+			f.broker.connections[0].ReceivedBytes = uint64(100 + (i+1)*50)
+			f.broker.mu.Unlock()
+		}
+		if got := f.get(path); got != `{"recv_oct_details":{"rate":50.0}}` {
+			t.Error(got)
+		}
+		if got := f.get("/api/vhosts/a?columns=recv_oct,recv_oct_details"); got != `{"recv_oct":450,"recv_oct_details":{"rate":50.0}}` {
+			t.Error(got)
+		}
+	})
+}
+
+// TestIdleQueuesAreShared: while a queue rests its sample is published again, not copied.
+func TestIdleQueuesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		id := f.declare("a", "q")
+		f.host.set("a", "q", func(st *quorum.QueueStatus) { st.Counts.Ready = 1 })
+		sample := func() *queueSample {
+			time.Sleep(samplePeriod)
+			synctest.Wait()
+			return f.s.sampler.snapshot().queue(id)
+		}
+		sample()
+		first := sample()
+		if second := sample(); first != second || f.s.sampler.queues[id].series.ring != nil {
+			t.Error("a resting queue was copied")
+		}
+		f.host.set("a", "q", func(st *quorum.QueueStatus) { st.Counts.Ready = 2 })
+		if third := sample(); third == first || third.rates.of(queueReady) != 1 {
+			t.Errorf("a queue that moved has the rate %v", third.rates.of(queueReady))
+		}
+	})
+}
+
+// discard is a ResponseWriter that keeps nothing.
+type discard struct {
+	header http.Header
+	n      int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) WriteHeader(int)             {}
+func (d *discard) Write(b []byte) (int, error) { d.n += len(b); return len(b), nil }
+func (d *discard) WriteString(s string) (int, error) {
+	d.n += len(s)
+	return io.Discard.Write([]byte(s))
+}
+
+const benchQueues = 10_000
+
+func benchmarkGet(b *testing.B, path string) {
+	f := newFixture(b)
+	f.many(benchQueues)
+	f.s.sampler.tick(time.Now())
+	b.ReportAllocs()
+	w := &discard{header: make(http.Header)}
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodGet, path, strings.NewReader(""))
+		r.RemoteAddr = "127.0.0.1:1"
+		r.SetBasicAuth("guest", password)
+		w.n = 0
+		f.handler.ServeHTTP(w, r)
+	}
+	b.ReportMetric(float64(w.n), "answer-bytes")
+}
+
+func BenchmarkPageSorted(b *testing.B) {
+	benchmarkGet(b, "/api/queues?page=1&page_size=100&sort=messages_ready&sort_reverse=true")
+}
+
+func BenchmarkPageSortedByRate(b *testing.B) {
+	benchmarkGet(b, "/api/queues?page=1&page_size=100&sort=message_stats.publish_details.rate&sort_reverse=true")
+}
+
+func BenchmarkListPlain(b *testing.B) {
+	benchmarkGet(b, "/api/queues?disable_stats=true&enable_queue_totals=true")
+}
+
+func BenchmarkListAll(b *testing.B) { benchmarkGet(b, "/api/queues") }
+
+func BenchmarkOneQueue(b *testing.B) { benchmarkGet(b, "/api/queues/a/queue-00000") }
+
+func BenchmarkOverview(b *testing.B) { benchmarkGet(b, "/api/overview") }
+
+func BenchmarkScrape(b *testing.B) { benchmarkGet(b, "/metrics") }
+
+func BenchmarkTick(b *testing.B) {
+	f := newFixture(b)
+	f.many(benchQueues)
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(samplePeriod)
+		f.s.sampler.tick(now)
+	}
+}

@@ -1,0 +1,310 @@
+package management
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/config/limits"
+	ui "github.com/warrenmq/warren/management-ui"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// RabbitMQVersion is the version of RabbitMQ that the API speaks; tools choose their behaviour by it.
+const RabbitMQVersion = "4.3.0"
+
+// productName is the software's own name.
+const productName = "Warren"
+
+// Host is what the API needs of the node that runs the queues and the catalogue; a quorum.Host is one.
+type Host interface {
+	// Catalogue is the present view; it is immutable.
+	Catalogue() *quorum.Catalogue
+	// Do writes to the catalogue; refusals are in the replies.
+	Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, error)
+	// DeleteQueue deletes a queue under a condition.
+	DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (quorum.DeleteResult, error)
+	// QueueStatus tells how a queue is now. It is called for every queue once a second.
+	QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool)
+	// Node and Boot name this incarnation of the node.
+	Node() meta.NodeID
+	Boot() meta.Boot
+}
+
+// Broker is what the API needs of the node's AMQP side; a broker.Broker is one.
+type Broker interface {
+	// Totals are what the broker has done since it started.
+	Totals() broker.Totals
+	// ExchangeCounts are the messages into an exchange and the copies out of it.
+	ExchangeCounts(vhost, name string) (in, out uint64)
+	// Connections, Channels and Consumers list what there is.
+	Connections() []broker.Connection
+	Channels() []broker.Channel
+	Consumers() []broker.Consumer
+	// CloseConnection closes a connection by its name; false if there is none.
+	CloseConnection(name, reason string) bool
+	// Publish, Get and Purge are what a client would do, with the user's permissions. The errors are *amqp.Error or those of ctx.
+	Publish(ctx context.Context, user, vhost, exchange, key string, properties, body []byte) (routed bool, err error)
+	Get(ctx context.Context, user, vhost, queue string, count int, settlement broker.Settlement) ([]broker.Message, error)
+	Purge(ctx context.Context, user, vhost, queue string) (uint64, error)
+}
+
+var _ Host = (*quorum.Host)(nil)
+var _ Broker = (*broker.Broker)(nil)
+
+// Listener is a place where the node listens.
+type Listener struct {
+	// Protocol is RabbitMQ's word: amqp, clustering, http, http/prometheus.
+	Protocol string
+	// IP is the address, :: for all; Port the port.
+	IP   string
+	Port int
+}
+
+// Alarm says that a node lacks something and holds publishers back.
+type Alarm struct {
+	// Node is the node's name, Resource memory or disk.
+	Node, Resource string
+}
+
+// Options tells New what to serve.
+type Options struct {
+	// Host and Broker are where everything comes from. Both are needed.
+	Host   Host
+	Broker Broker
+	// Log takes what operators should know; slog.Default if nil.
+	Log *slog.Logger
+	// Version is the product's own version.
+	Version string
+	// LoopbackUsers are the users that may log in from the loopback addresses only.
+	LoopbackUsers []string
+	// Listeners lists where the node listens; none if nil.
+	Listeners func() []Listener
+	// Ready returns nil while the node serves clients, else why it does not; a nil Ready is always ready.
+	Ready func() error
+	// Alarms lists what the cluster lacks; nothing if nil.
+	Alarms func() []Alarm
+	// DataDir is where the node keeps its data; ConfigFiles is what its settings were read from. Both are shown to monitoring users.
+	DataDir     string
+	ConfigFiles []string
+	// UI has the web UI's files; those of package management-ui if nil.
+	UI fs.FS
+}
+
+// Server answers HTTP requests. Make one with New and end it with Close.
+type Server struct {
+	opt         Options
+	log         *slog.Logger
+	started     time.Time
+	memoryLimit uint64
+	routes      node
+	sampler     *sampler
+	registry    *prometheus.Registry
+	pages       http.Handler
+	logins      logins
+	churn       churn
+}
+
+// logins count what came over HTTP.
+type logins struct{ attempts, succeeded, failed atomic.Uint64 }
+
+// churn counts what was declared, made and deleted over HTTP; the broker's totals have what came over AMQP.
+type churn struct{ declared, created, deleted atomic.Uint64 }
+
+func (c *churn) add(t *broker.Totals) counters {
+	return counters{
+		churnConnectionsCreated: t.ConnectionsOpened, churnConnectionsClosed: t.ConnectionsClosed, churnChannelsCreated: t.ChannelsOpened,
+		churnChannelsClosed: t.ChannelsClosed, churnQueuesDeclared: t.QueuesDeclared + c.declared.Load(), churnQueuesCreated: t.QueuesCreated + c.created.Load(),
+		churnQueuesDeleted: t.QueuesDeleted + c.deleted.Load(),
+	}
+}
+
+// New makes a Server and starts its sampler, which visits every queue once a second until Close.
+func New(opt Options) *Server {
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	if opt.Listeners == nil {
+		opt.Listeners = func() []Listener { return nil }
+	}
+	if opt.Ready == nil {
+		opt.Ready = func() error { return nil }
+	}
+	if opt.Alarms == nil {
+		opt.Alarms = func() []Alarm { return nil }
+	}
+	if opt.UI == nil {
+		opt.UI = ui.FS
+	}
+	s := &Server{opt: opt, log: opt.Log, started: time.Now(), memoryLimit: memoryLimit()}
+	s.sampler = newSampler(s)
+	s.registry = s.newRegistry()
+	s.pages = newPages(opt.UI)
+	s.addRoutes()
+	go s.sampler.run()
+	return s
+}
+
+// Close ends the sampler. Requests that are under way are answered.
+func (s *Server) Close() { s.sampler.close() }
+
+// Handler serves the API, the health endpoints, /metrics and the web UI.
+func (s *Server) Handler() http.Handler {
+	metrics := s.metricsHandler()
+	crossOrigin := http.NewCrossOriginProtection()
+	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.EscapedPath(); {
+		case path == "/metrics":
+			metrics.ServeHTTP(w, r)
+		case path == "/livez", path == "/readyz":
+			s.health(w, r)
+		case path == "/api", path == "/api/":
+			http.Redirect(w, r, "/", http.StatusMovedPermanently)
+		case len(path) > 5 && path[:5] == "/api/":
+			if crossOrigin.Check(r) != nil {
+				s.refuse(w, &failure{status: http.StatusForbidden, kind: "forbidden", reason: "cross-origin requests may not change anything"})
+				return
+			}
+			s.api(w, r, path[4:])
+		default:
+			s.pages.ServeHTTP(w, r)
+		}
+	}))
+}
+
+// MetricsHandler serves /metrics, /livez and /readyz, without a login.
+func (s *Server) MetricsHandler() http.Handler {
+	metrics := s.metricsHandler()
+	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.EscapedPath() {
+		case "/metrics":
+			metrics.ServeHTTP(w, r)
+		case "/livez", "/readyz":
+			s.health(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+}
+
+// answerTimeout bounds how long an answer may take to be read.
+const answerTimeout = 5 * time.Minute
+
+// NewHTTPServer makes a server for one of the handlers with the limits of config/limits: header, time to arrive, idle time.
+func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, MaxHeaderBytes: limits.HTTPHeaderBytesMax,
+		ReadHeaderTimeout: limits.HTTPReadTimeoutMillis * time.Millisecond, ReadTimeout: limits.HTTPReadTimeoutMillis * time.Millisecond,
+		IdleTimeout: limits.HTTPIdleTimeoutMillis * time.Millisecond, WriteTimeout: answerTimeout,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// guard ends a request whose handler panics with 500 and nothing else; if an answer was begun, its connection is cut.
+func (s *Server) guard(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w := &begun{ResponseWriter: out}
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.log.Error("a request failed by a bug", "method", r.Method, "path", r.URL.EscapedPath(), "panic", p, "stack", string(debug.Stack()))
+			if w.yes {
+				panic(http.ErrAbortHandler)
+			}
+			s.refuse(w, internalError())
+		}()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// begun knows whether an answer was begun.
+type begun struct {
+	http.ResponseWriter
+	yes bool
+}
+
+// Unwrap lets http.ResponseController find the writer beneath.
+func (w *begun) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the answer.
+func (w *begun) WriteHeader(status int) {
+	w.yes = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins or goes on with the answer.
+func (w *begun) Write(b []byte) (int, error) {
+	w.yes = true
+	return w.ResponseWriter.Write(b)
+}
+
+// api answers a request to the API; path is what follows /api.
+func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Vary", "accept, accept-encoding, origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	c := &call{s: s, w: w, r: r}
+	route := s.routes.find(path, &c.params)
+	if route == nil {
+		s.refuse(w, objectNotFound())
+		return
+	}
+	handle, status := route.pickMethod(r.Method)
+	if handle == nil {
+		h.Set("Allow", route.allow)
+		w.WriteHeader(status)
+		return
+	}
+	c.view = s.opt.Host.Catalogue().View
+	user, refused := s.login(r, c.view)
+	if refused != nil {
+		s.refuse(w, refused)
+		return
+	}
+	c.user, c.query = user, r.URL.Query()
+	if err := handle(c); err != nil {
+		s.refuse(w, s.failureOf(err, r))
+	}
+}
+
+// failureOf returns the failure in an error; any other is a bug or a broken node.
+func (s *Server) failureOf(err error, r *http.Request) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	s.log.Error("a request failed", "method", r.Method, "path", r.URL.EscapedPath(), "error", err)
+	return internalError()
+}
+
+// refuse sends a failure.
+func (s *Server) refuse(w http.ResponseWriter, f *failure) {
+	if f.challenge {
+		w.Header().Set("WWW-Authenticate", realm)
+	}
+	if f.kind == "" {
+		w.WriteHeader(f.status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := &writer{out: w, status: f.status}
+	f.write(out)
+	out.finish()
+}
