@@ -110,12 +110,15 @@ func (ch *channel) QueueDeclare(m amqp.QueueDeclare) error {
 	return nil
 }
 
-// newQueue is the queue of a declaration. A durable one lives on this node until placement spreads it, another one on this incarnation of it.
+// newQueue is the queue of a declaration. A durable one lives on the nodes that the cluster chooses, another one on this incarnation of this node.
 func (ch *channel) newQueue(m *amqp.QueueDeclare) meta.Queue {
 	h := ch.c.b.host
 	q := meta.Queue{
 		VHost: ch.c.vhost, Name: m.Queue, Durable: m.Durable, AutoDelete: m.AutoDelete, Exclusive: m.Exclusive, Arguments: meta.NewArguments(m.Arguments),
-		Home: h.Node(), HomeBoot: h.Boot(), Replicas: []meta.NodeID{h.Node()},
+		Home: h.Node(), HomeBoot: h.Boot(),
+	}
+	if m.Durable && !m.Exclusive {
+		q.Replicas = ReplicasFor(h, q.Arguments)
 	}
 	if m.Exclusive {
 		q.Owner = ch.c.owner

@@ -152,7 +152,6 @@ func TestMistakesOutsideFiles(t *testing.T) {
 		{"bad variable", Sources{Environ: []string{"WARREN_CHANNEL_MAX=many"}}, `exit 65: environment WARREN_CHANNEL_MAX: channel_max: "many" is not an integer; use a decimal number`},
 		{"missing file", Sources{File: "testdata/none.conf"}, "exit 65: --config testdata/none.conf: cannot open the file: no such file or directory; name a readable file"},
 		{"directory", Sources{File: "testdata"}, "exit 65: --config testdata: cannot read the file: is a directory; name a readable file"},
-		{"join", Sources{Flags: map[string]string{"join": "a:1"}}, "exit 64: --join: cluster.join: this version runs one node and cannot join others; leave it out"},
 		{"secret with a newline", Sources{Set: []string{"cluster.secret=hush\nhush"}}, "exit 64: --set: cluster.secret: the value has a control character or is not UTF-8; use printable UTF-8 text"},
 		{"long user", Sources{Set: []string{"default_user=" + strings.Repeat("u", 256)}}, "exit 64: --set: default_user: it is longer than 255 bytes; use a shorter one"},
 	} {

@@ -24,9 +24,6 @@ func (l *loader) finish(hostName string) error {
 	}
 	slices.Sort(c.AMQP.Listen)
 	c.AMQP.Listen = slices.Compact(c.AMQP.Listen) // two names for one address are one listener
-	if len(c.Cluster.Join) > 0 {
-		return l.failAt("cluster.join", "this version runs one node and cannot join others", "leave it out")
-	}
 	if c.Cluster.Advertise == "" {
 		c.Cluster.Advertise = withHost(c.Cluster.Listen, host)
 		l.derive("cluster.advertise", c.Cluster.Advertise)

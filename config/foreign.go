@@ -19,7 +19,7 @@ const (
 	noTLS       = "this version has no TLS"
 	noLimit     = "this version does not enforce that limit"
 	noStats     = "statistics are read when asked for"
-	noFormation = "this version runs one node"
+	noFormation = "nodes find each other by cluster.join"
 	noProtocol  = "this version speaks AMQP 0-9-1 only"
 	logsStderr  = "logs go to standard error"
 	allRaft     = "every durable queue is a Raft group with its own settings"

@@ -154,12 +154,12 @@ var table = []Key{
 	},
 	{
 		Name: "cluster.join", Type: AddressList, ShortFlag: "join",
-		Doc:   "Nodes to join. This version runs one node: setting it is an error.",
+		Doc:   "Nodes to join. It counts in an empty data directory only; afterwards the node knows its cluster.",
 		apply: func(c *Config, _ string, v value) { c.Cluster.Join = v.list },
 	},
 	{
 		Name: "cluster.secret", Type: String, ShortFlag: "cluster-secret", Secret: true,
-		Doc:   "What the nodes of a cluster prove to each other. It replaces `cluster.secret_file` of a source before it.",
+		Doc:   "What the nodes of a cluster prove to each other. Unset: the node makes one in its data directory, so that nobody can join until all have the same. It replaces `cluster.secret_file` of a source before it.",
 		apply: func(c *Config, _ string, v value) { c.Cluster.Secret = v.text },
 	},
 	{

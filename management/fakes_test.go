@@ -93,6 +93,12 @@ func (h *fakeHost) QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool) {
 	return st, true
 }
 
+func (h *fakeHost) askedSoFar() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked
+}
+
 func (h *fakeHost) Node() meta.NodeID { return 1 }
 func (h *fakeHost) Boot() meta.Boot   { return meta.Boot{Counter: 1, Nonce: 1} }
 

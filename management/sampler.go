@@ -117,10 +117,11 @@ func (s *snapshot) queue(id meta.QueueID) *queueSample {
 
 // sampler visits everything that has numbers once a second.
 type sampler struct {
-	s       *Server
-	latest  atomic.Pointer[snapshot]
-	stop    chan struct{}
-	stopped chan struct{}
+	s        *Server
+	latest   atomic.Pointer[snapshot]
+	stop     chan struct{}
+	stopping sync.Once
+	stopped  chan struct{}
 
 	// What follows belongs to the goroutine that ticks.
 	queues     map[meta.QueueID]*queueState
@@ -297,6 +298,6 @@ func (g *sampled) due(now time.Time) bool {
 
 // close ends the sampler.
 func (p *sampler) close() {
-	close(p.stop)
+	p.stopping.Do(func() { close(p.stop) })
 	<-p.stopped
 }

@@ -21,7 +21,9 @@ func (f *fixture) many(n int) {
 		if i%10 == 0 {
 			st := quorum.QueueStatus{State: quorum.StateRunning, Leader: 1}
 			st.Counts.Ready, st.Counts.Enqueued = uint64(i*7919%n), uint64(i)
+			f.host.mu.Lock()
 			f.host.status[id] = st
+			f.host.mu.Unlock()
 		}
 	}
 }
@@ -33,17 +35,17 @@ func TestListsAskNoMachine(t *testing.T) {
 		f.many(100)
 		time.Sleep(samplePeriod + time.Millisecond)
 		synctest.Wait()
-		before := f.host.asked
+		before := f.host.askedSoFar()
 		for _, path := range []string{"/api/queues", "/api/queues/a?sort=messages&page=1", "/api/overview", "/api/vhosts", "/metrics"} {
 			f.get(path)
 		}
-		if f.host.asked != before {
-			t.Errorf("lists asked %d machines", f.host.asked-before)
+		if asked := f.host.askedSoFar(); asked != before {
+			t.Errorf("lists asked %d machines", asked-before)
 		}
 		time.Sleep(samplePeriod)
 		synctest.Wait()
-		if f.host.asked != before+100 {
-			t.Errorf("a tick asked %d machines, want 100", f.host.asked-before)
+		if asked := f.host.askedSoFar(); asked != before+100 {
+			t.Errorf("a tick asked %d machines, want 100", asked-before)
 		}
 	})
 }
@@ -60,8 +62,13 @@ func TestSamplerForgets(t *testing.T) {
 		time.Sleep(samplePeriod + time.Millisecond)
 		synctest.Wait()
 		p := f.s.sampler
-		if len(p.queues) != 50 || len(p.connections.series) != 1 || len(p.channels.series) != 1 || len(p.exchanges.series) != 14 {
-			t.Fatalf("%d queues, %d connections, %d channels, %d exchanges", len(p.queues), len(p.connections.series), len(p.channels.series), len(p.exchanges.series))
+		sizes := func() [3]int {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return [3]int{len(p.connections.series), len(p.channels.series), len(p.exchanges.series)}
+		}
+		if got := sizes(); got != [3]int{1, 1, 14} {
+			t.Fatalf("%v connections, channels and exchanges are sampled", got)
 		}
 		f.host.apply(meta.Command{Op: meta.OpDeleteVHost, VHost: meta.VHost{Name: "a"}})
 		f.broker.mu.Lock()
@@ -69,13 +76,17 @@ func TestSamplerForgets(t *testing.T) {
 		f.broker.mu.Unlock()
 		time.Sleep(samplePeriod)
 		synctest.Wait()
-		if len(p.queues) != 0 || len(p.connections.series) != 0 || len(p.channels.series) != 0 {
-			t.Errorf("after they went: %d queues, %d connections, %d channels", len(p.queues), len(p.connections.series), len(p.channels.series))
+		if got := sizes(); got != [3]int{0, 0, 7} {
+			t.Errorf("after they went: %v", got)
 		}
 		time.Sleep(lookedAt)
 		synctest.Wait()
-		if p.exchanges.series != nil {
-			t.Error("exchanges are sampled though nobody looks")
+		if got := sizes(); got != [3]int{0, 0, 0} {
+			t.Errorf("%v are sampled though nobody looks", got)
+		}
+		f.s.Close()
+		if len(p.queues) != 0 {
+			t.Errorf("%d deleted queues are remembered", len(p.queues))
 		}
 	})
 }
@@ -116,12 +127,19 @@ func TestIdleQueuesAreShared(t *testing.T) {
 		}
 		sample()
 		first := sample()
-		if second := sample(); first != second || f.s.sampler.queues[id].series.ring != nil {
+		if second := sample(); first != second {
 			t.Error("a resting queue was copied")
 		}
 		f.host.set("a", "q", func(st *quorum.QueueStatus) { st.Counts.Ready = 2 })
 		if third := sample(); third == first || third.rates.of(queueReady) != 1 {
 			t.Errorf("a queue that moved has the rate %v", third.rates.of(queueReady))
+		}
+		for range samplesKept {
+			sample()
+		}
+		f.s.Close()
+		if f.s.sampler.queues[id].series.ring != nil {
+			t.Error("a resting queue keeps its samples")
 		}
 	})
 }

@@ -155,7 +155,7 @@ func New(opt Options) *Server {
 	return s
 }
 
-// Close ends the sampler. Requests that are under way are answered.
+// Close ends the sampler; a second time it does nothing. Requests that are under way are answered.
 func (s *Server) Close() { s.sampler.close() }
 
 // Handler serves the API, the health endpoints, /metrics and the web UI.

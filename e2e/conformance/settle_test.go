@@ -9,8 +9,6 @@ import (
 	"github.com/warrenmq/warren/e2e/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
-
 // TestAckThenCloseKeepsTheAck acknowledges messages and closes the channel, or the connection, with the very next frame: what was acknowledged stays
 // acknowledged.
 func TestAckThenCloseKeepsTheAck(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenmq/warren/broker"
@@ -31,6 +32,8 @@ type node struct {
 	log     *slog.Logger
 	fatal   chan error
 	undo    []func()
+
+	clients atomic.Pointer[broker.Broker]
 
 	mu   sync.Mutex
 	amqp []net.Listener // where clients are served
@@ -75,12 +78,17 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	n.onStop(func() { _ = dir.Close() })
-	host, err := n.openHost(ctx, dir)
+	port, err := n.listen("other nodes", "cluster.listen", n.cfg.Cluster.Listen)
+	if err != nil {
+		return err
+	}
+	host, err := n.openHost(ctx, dir, port)
 	if err != nil {
 		return err
 	}
 	n.onStop(host.Close)
 	clients := n.newBroker(host)
+	n.clients.Store(clients)
 	n.onStop(func() {
 		stopping, cancel := context.WithTimeout(context.Background(), limits.ShutdownMillis*time.Millisecond)
 		defer cancel()
@@ -134,14 +142,26 @@ func (n *node) listen(what, key, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-func (n *node) openHost(ctx context.Context, dir *datadir.Dir) (*quorum.Host, error) {
+func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener) (*quorum.Host, error) {
 	founding, err := founding(n.cfg.First)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := clusterSecret(n.cfg.Cluster.Secret, dir.Path())
 	if err != nil {
 		return nil, err
 	}
 	return quorum.Open(ctx, quorum.Config{
 		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
+		Cluster: quorum.Cluster{Listener: port, Secret: secret, Join: n.cfg.Cluster.Join}, OnFenced: n.fenced,
 	})
+}
+
+// fenced closes every client: the cluster declared this incarnation of the node dead while it lived.
+func (n *node) fenced() {
+	if clients := n.clients.Load(); clients != nil {
+		clients.CloseAll("the node was cut off from its cluster")
+	}
 }
 
 // founding is what an empty data directory begins with: a virtual host and an administrator who may do everything in it.

@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
@@ -24,8 +23,6 @@ type Link struct {
 	idle    chan struct{} // closed when nothing is left to write; nil unless somebody waits
 
 	out assembly // the writer's
-
-	receiving atomic.Int64 // since when Receive waits, on the session's clock; 0 = it does not
 
 	silence   sync.Mutex
 	silent    bool
@@ -144,9 +141,7 @@ func (l *Link) Receive() ([]byte, error) { return l.ReceiveInto(nil) }
 
 // ReceiveInto is Receive into buf if the frame fits its capacity, for frames that are not kept.
 func (l *Link) ReceiveInto(buf []byte) ([]byte, error) {
-	l.receiving.Store(max(l.s.now(), 1))
 	kind, payload, err := l.s.receive(buf)
-	l.receiving.Store(0)
 	if err == nil && kind != frameData {
 		err = l.s.fail(fmt.Errorf("%w: kind %d on a link", ErrFrame, kind))
 	}
@@ -172,19 +167,10 @@ func (l *Link) OnSilence(f func(silent bool)) {
 	}
 }
 
-// quiet is for how long the peer has been silent. While nobody receives, what it may have said does not count as not said.
-func (l *Link) quiet() time.Duration {
-	from := l.receiving.Load()
-	if from == 0 {
-		return 0
-	}
-	return time.Duration(l.s.now() - max(from, l.s.heard.Load()))
-}
-
 // beat notices silence and the end of it, and says when to look again.
 func (l *Link) beat() time.Duration {
 	const suspect, dead = limits.LinkSilentMillis * time.Millisecond, limits.LinkDeadMillis * time.Millisecond
-	quiet := l.quiet()
+	quiet := l.s.quiet()
 	l.silence.Lock()
 	defer l.silence.Unlock()
 	if silent := quiet >= suspect; silent != l.silent {

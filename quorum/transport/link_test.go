@@ -272,6 +272,38 @@ func TestBusyReceiverSuspectsNobody(t *testing.T) {
 	})
 }
 
+// A process that was stopped itself hears nobody when it comes back: that makes nobody suspect before there was time to listen.
+func TestStoppedProcessSuspectsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		near, far := l.links()
+		collect(near)
+		collect(far)
+		time.Sleep(time.Second)
+		calls := 0
+		near.OnSilence(func(bool) { calls++ })
+		stop := func(seconds int64) { // as the beat finds things after a stop
+			near.s.beats.Stop()
+			ago := seconds * int64(time.Second)
+			near.s.heard.Add(-ago)
+			near.s.reading.Store(1)
+			near.s.due = near.s.now() - ago
+		}
+		stop(30)
+		near.s.beat()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if calls != 0 || near.Err() != nil {
+			t.Errorf("after a stop of this process its peer was called suspect %d times, and the link %v", calls, near.Err())
+		}
+		l.net.Isolate("n2", memnet.Stall)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if calls != 1 {
+			t.Errorf("a silent peer was called suspect %d times", calls)
+		}
+	})
+}
+
 func TestNewBootEndsLinksOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
 		near, far := l.links()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,8 @@ func TestProposalsAreNotForwarded(t *testing.T) {
 		}
 		c.propose(1, 1, 1)
 		c.awaitApplied(2)
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		if c.applied[1] != 2 {
 			t.Errorf("%d commands were applied", c.applied[1])
 		}
@@ -188,6 +191,10 @@ func TestFilter(t *testing.T) {
 		c.kick(1)
 		c.propose(1, 200, 100)
 		c.awaitApplied(200)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		for node, n := range c.applied {
 			if n != 200 || c.bytes[node] != 200*100 {
 				t.Errorf("node %d applied %d commands with %d bytes", node, n, c.bytes[node])
@@ -308,7 +315,9 @@ func TestKickAfterClose(t *testing.T) {
 			var kicks []pb.MessageBatch
 			end := f.Create(nodeHostConfig, func(b pb.MessageBatch) { kicks = append(kicks, b) }, nil)
 			must(t, end.Start())
-			kick := f.(interface{ Kick(shardID, replicaID uint64) })
+			kick := f.(interface {
+				Kick(shardID, replicaID uint64)
+			})
 			kick.Kick(7, 8)
 			must(t, end.Close())
 			kick.Kick(7, 9)
@@ -360,12 +369,12 @@ func TestBatchesAreSplit(t *testing.T) {
 // TestHintEndsTheWait: a node that was away calls; nobody goes on waiting for the retransmission of what was sent to it before.
 func TestHintEndsTheWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
-		away := true
+		var back atomic.Bool
 		var came time.Time
 		conn := l.openRaft(func(pb.MessageBatch) { came = time.Now() }, func(cfg *Config) {
 			dial := cfg.Dial
 			cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
-				if away {
+				if !back.Load() {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
@@ -374,7 +383,7 @@ func TestHintEndsTheWait(t *testing.T) {
 		})
 		go conn.SendMessageBatch(sampleBatch(1, 1))
 		time.Sleep(300 * time.Millisecond)
-		away = false
+		back.Store(true)
 		l.nodes[1].OnLink(func(*Link) {})
 		called := time.Now()
 		_, err := l.nodes[2].DialLink(t.Context(), 1)
@@ -395,6 +404,7 @@ func TestBatchAfterLostConnection(t *testing.T) {
 			must(t, conn.SendMessageBatch(sampleBatch(1, 1)))
 			synctest.Wait()
 			l.nodes[2].Reset(1)
+			synctest.Wait()
 		}
 		must(t, conn.SendMessageBatch(sampleBatch(1, 1)))
 		synctest.Wait()

@@ -28,6 +28,9 @@ type session struct {
 	ping, dead time.Duration
 	began      time.Time
 	heard      atomic.Int64 // when bytes last arrived, as a duration since began
+	reading    atomic.Int64 // since when somebody waits for a frame; 0 = nobody does
+	resumed    atomic.Int64 // when this process last came back from a stop
+	due        int64        // when the next beat is to come; of the beats
 	wrote      atomic.Int64 // when a write last ended
 	beats      *time.Timer
 	onBeat     func() (again time.Duration) // what a link does with every beat; may be nil
@@ -66,23 +69,40 @@ func (r heardReader) Read(p []byte) (int, error) {
 func (s *session) now() int64 { return int64(time.Since(s.began)) }
 
 // live starts the signs of life.
-func (s *session) live() { s.beats.Reset(s.ping) }
+func (s *session) live() {
+	s.due = s.now() + int64(s.ping)
+	s.beats.Reset(s.ping)
+}
+
+// quiet is for how long the peer has been silent. While nobody waits for a frame, what the peer may have said does not count as not said; nor does the time in which this
+// process was stopped.
+func (s *session) quiet() time.Duration {
+	from := s.reading.Load()
+	if from == 0 {
+		return 0
+	}
+	return time.Duration(s.now() - max(from, s.heard.Load(), s.resumed.Load()))
+}
 
 // beat runs in a goroutine of its own each time, so one that waits for the network keeps no other from noticing.
 func (s *session) beat() {
 	if s.isEnded() {
 		return
 	}
-	silent := time.Duration(s.now() - s.heard.Load())
-	again := min(s.ping, max(s.dead-silent, time.Millisecond))
+	now := s.now()
+	if now-s.due > int64(s.ping) {
+		s.resumed.Store(now)
+	}
+	again := min(s.ping, max(s.dead-s.quiet(), time.Millisecond))
 	if s.onBeat != nil {
 		again = min(s.ping, s.onBeat())
-	} else if silent >= s.dead {
+	} else if s.quiet() >= s.dead {
 		s.fail(ErrSilent)
 		return
 	}
+	s.due = now + int64(again)
 	s.beats.Reset(again)
-	if time.Duration(s.now()-s.wrote.Load()) < s.ping {
+	if time.Duration(now-s.wrote.Load()) < s.ping {
 		return
 	}
 	select {
@@ -148,6 +168,8 @@ func (s *session) send(frame []byte) error {
 
 // receive reads the next frame that is no sign of life. A frame of kind error ends the session.
 func (s *session) receive(buf []byte) (frameKind, []byte, error) {
+	s.reading.Store(max(s.now(), 1))
+	defer s.reading.Store(0)
 	for {
 		kind, payload, err := s.in.next(buf)
 		switch {

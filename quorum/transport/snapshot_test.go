@@ -115,6 +115,7 @@ func TestSenderWaitsForTheReceiver(t *testing.T) {
 		taken := 0
 		var s *snapshotConnection
 		s = l.streams(1, func(pb.Chunk) bool {
+			synctest.Wait()
 			if ahead := s.sent - uint64(taken); ahead > limits.SnapshotWindowChunks {
 				t.Errorf("%d chunks were sent that nobody had taken", ahead)
 			}

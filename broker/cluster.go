@@ -1,0 +1,31 @@
+package broker
+
+import (
+	"github.com/warrenmq/warren/meta"
+)
+
+// placer chooses the nodes of a new durable queue: a Host that is part of a cluster is one.
+type placer interface {
+	// Place returns the bootstrap set for want replicas, 0 for the default.
+	Place(want int) []meta.NodeID
+}
+
+// ReplicasFor chooses the bootstrap set of a durable queue with these arguments.
+func ReplicasFor(h Host, args meta.Arguments) []meta.NodeID {
+	p, ok := h.(placer)
+	if !ok {
+		return []meta.NodeID{h.Node()}
+	}
+	want := 0
+	if v, ok := args.Get("x-quorum-initial-group-size"); ok {
+		if n, ok := v.AsInt64(); ok && n > 0 {
+			want = int(min(n, meta.ReplicasMax))
+		}
+	}
+	return p.Place(want)
+}
+
+// CloseAll closes every client connection with 320 and the reason.
+func (b *Broker) CloseAll(reason string) {
+	b.closeAll(reason, func(*conn) bool { return true })
+}
