@@ -57,7 +57,6 @@ type Broker struct {
 
 	stop     chan struct{} // ends the watch
 	stopping sync.Once
-	started  time.Time
 }
 
 // New makes a Broker and starts its watch, which Shutdown ends.
@@ -65,7 +64,7 @@ func New(opt Options) *Broker {
 	opt.fill()
 	b := &Broker{
 		opt: opt, host: opt.Host, log: opt.Log, conns: make(map[uint64]*conn), listeners: make(map[net.Listener]struct{}),
-		idle: make(chan struct{}), stop: make(chan struct{}), started: time.Now(),
+		idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	b.tick.Store(1) // 0 stands for never
 	b.host.OnChange(b.changed)

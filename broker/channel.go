@@ -31,7 +31,7 @@ const (
 type channel struct {
 	c       *conn
 	number  uint16
-	session serialSession
+	session Session
 	gate    atomic.Uint32
 	// leaving is closed when its session's end is on the way to its queues, ended when it has ended there.
 	leaving, ended chan struct{}
@@ -47,6 +47,7 @@ type channel struct {
 	fullRuns   []settleRun
 	dirty      bool          // stands in w.dirty
 	current    amqp.MethodID // what is being handled
+	confirming bool          // as confirm.on
 
 	mu       sync.Mutex
 	state    chanState

@@ -107,6 +107,7 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	rate.in.Add(1)
 	rate.out.Add(uint64(len(targets)))
 	b.totals.published.Add(1)
+	b.totals.routed.Add(uint64(len(targets)))
 	if len(targets) == 0 {
 		return false, nil
 	}

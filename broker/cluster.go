@@ -11,7 +11,7 @@ type placer interface {
 }
 
 // ReplicasFor chooses the bootstrap set of a durable queue with these arguments.
-func ReplicasFor(h Host, args meta.Arguments) []meta.NodeID {
+func ReplicasFor(h interface{ Node() meta.NodeID }, args meta.Arguments) []meta.NodeID {
 	p, ok := h.(placer)
 	if !ok {
 		return []meta.NodeID{h.Node()}

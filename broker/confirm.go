@@ -37,21 +37,19 @@ func (ch *channel) ConfirmSelect(m amqp.ConfirmSelect) error {
 		f.base = f.publishes.last()
 	}
 	ch.mu.Unlock()
+	ch.confirming = true
 	ch.replyUnless(m.NoWait, &amqp.ConfirmSelectOk{})
 	return nil
 }
 
 // expectAnswers registers a publish to as many queues and returns its number.
 func (ch *channel) expectAnswers(bytes, targets int) uint64 {
-	c := ch.c
-	c.inflightBytes.Add(int64(bytes) * int64(targets))
-	c.inflightCount.Add(int64(targets))
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.stats.published++
 	f := &ch.confirm
 	stragglers := len(f.publishes.old)
-	n := f.publishes.put(published{bytes: uint32(bytes), left: uint32(targets), since: c.b.tick.Load()})
+	n := f.publishes.put(published{bytes: uint32(bytes), left: uint32(targets), since: ch.c.b.tick.Load()})
 	if len(f.publishes.old) > stragglers {
 		f.findFloor()
 	}

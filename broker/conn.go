@@ -40,6 +40,7 @@ type conn struct {
 	work    work // the reader's
 
 	state atomic.Uint32
+	isCut atomic.Bool // the socket was closed here
 	out   outbox
 	// flight belongs to the writer.
 	flight flight
@@ -55,6 +56,9 @@ type conn struct {
 	// inflight is what was published and not answered, bodies what has begun to arrive and not ended, in bytes.
 	inflightBytes, inflightCount, bodyBytes atomic.Int64
 
+	// operations is how many channels have an operation under way.
+	operations atomic.Int32
+
 	waitMu  sync.Mutex
 	room    sync.Cond
 	waiters atomic.Int32
@@ -62,7 +66,7 @@ type conn struct {
 	// What follows is looked at by the watch. Ticks are those of Broker.tick.
 	reading                        atomic.Bool
 	receivedBytes, sentBytes       atomic.Uint64
-	receivedFrames, sentFrames     atomic.Uint64
+	receivedFrames, sentWrites     atomic.Uint64
 	receivedTick, sentTick, cutDue atomic.Uint32
 	partialSince, writeSince       atomic.Uint32 // when a frame began to arrive, a write to be made; 0: none has
 	lent                           atomic.Bool   // the reader holds a buffer
@@ -427,14 +431,19 @@ func (c *conn) end() {
 		c.linger()
 	}
 	c.cut()
+	c.lag.stop()
 	if !c.dropOwned() {
 		go c.dropOwnedLater()
 	}
 	c.b.remove(c)
 }
 
-// cut closes the socket.
-func (c *conn) cut() { _ = c.nc.Close() }
+// cut closes the socket. An executor that waits for room need not go on. It must not be called with a lock held.
+func (c *conn) cut() {
+	c.isCut.Store(true)
+	_ = c.nc.Close()
+	c.signal()
+}
 
 // cutAfter has the watch close the socket after d.
 func (c *conn) cutAfter(d time.Duration) { c.cutDue.Store(c.b.tick.Load() + ticks(d)) }

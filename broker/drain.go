@@ -60,6 +60,14 @@ func (l *lag) arm(c *conn, d time.Duration) {
 	}
 }
 
+func (l *lag) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
 // wrote notes that the source's deliveries up to the mark are written. due: the queue should be told now; lags: it should be told later.
 func (s *source) wrote(m *mark) (due, lags bool) {
 	s.ch.mu.Lock()

@@ -20,7 +20,7 @@ func (c *conn) await(w *work, ready func() bool) bool {
 	c.waiters.Add(1)
 	defer c.waiters.Add(-1)
 	for !ready() {
-		if !c.isOpen() {
+		if !c.isOpen() || c.isCut.Load() {
 			return false
 		}
 		c.room.Wait()

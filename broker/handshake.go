@@ -65,6 +65,8 @@ func (c *conn) expect(want amqp.Method, state string) error {
 		case f.Method() == amqp.MethodConnectionClose:
 			c.sendLast(&amqp.ConnectionCloseOk{})
 			return errClosedEarly
+		case f.Method() == amqp.MethodConnectionCloseOk: // the broker closes
+			return errClosedEarly
 		}
 		return errState(state).At(f.Method())
 	}

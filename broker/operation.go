@@ -46,6 +46,7 @@ func (ch *channel) begin(what resource, done func(*operation, queue.Reply) error
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.waiting = true
+	ch.c.operations.Add(1)
 	ch.opSerial++
 	ch.op = operation{serial: ch.opSerial, method: ch.current, what: what, done: done, due: ch.c.b.tick.Load() + ticks(limits.QueueStartWaitMillis*time.Millisecond)}
 	ch.setGate()
@@ -115,6 +116,7 @@ func (ch *channel) finish(err error) {
 	}
 	ch.mu.Lock()
 	ch.waiting = false
+	ch.c.operations.Add(-1)
 	ch.op = operation{}
 	if len(ch.backlog) > 0 && !ch.draining && ch.state == chanOpen {
 		ch.draining = true

@@ -274,6 +274,7 @@ func (c *conn) put(f *flight) error {
 func (c *conn) progress(n int) {
 	now := c.b.tick.Load()
 	c.sentBytes.Add(uint64(n))
+	c.sentWrites.Add(1)
 	c.sentTick.Store(now)
 	c.writeSince.Store(now)
 }

@@ -30,17 +30,21 @@ type publishCache struct {
 	exchange  []byte
 	allowed   bool
 	rate      *exchangeRate
-	in, out   uint64 // not yet counted in rate
+	// What is not yet counted in rate and the broker's totals.
+	in, out, toConfirm uint64
 }
 
 // count adds what was collected to the counters of the exchange.
 func (p *publishCache) count(b *Broker) {
-	if p.rate != nil && p.in > 0 {
-		p.rate.in.Add(p.in)
-		p.rate.out.Add(p.out)
-		b.totals.published.Add(p.in)
-		p.in, p.out = 0, 0
+	if p.rate == nil || p.in == 0 {
+		return
 	}
+	p.rate.in.Add(p.in)
+	p.rate.out.Add(p.out)
+	b.totals.published.Add(p.in)
+	b.totals.routed.Add(p.out)
+	b.totals.toConfirm.Add(p.toConfirm)
+	p.in, p.out, p.toConfirm = 0, 0, 0
 }
 
 // BasicPublish handles the method: header and body follow.
@@ -137,6 +141,9 @@ func (ch *channel) publish() error {
 	}
 	ch.publishTo.in++
 	ch.publishTo.out += uint64(len(targets))
+	if ch.confirming {
+		ch.publishTo.toConfirm++
+	}
 	ch.touch()
 	if len(targets) == 0 {
 		ch.unroutable()
@@ -276,15 +283,20 @@ func (ch *channel) enqueue(targets []meta.QueueID) {
 	}
 	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets))
 	for i, q := range targets {
-		if i > 0 && !ch.c.admitPublish(w) {
-			return
+		if i > 0 && !ch.c.publishRoom() { // a message may go to many queues
+			ch.touch()
+			if !ch.c.admitPublish(w) {
+				return
+			}
 		}
+		ch.c.inflightBytes.Add(int64(len(p.env.b)))
+		ch.c.inflightCount.Add(1)
 		if err := ch.session.Submit(q, cmd, token); err != nil {
 			ch.publishAnswered(token&tokenNumber, codeOf(err))
 		}
 	}
 	cmd.Envelope = nil
-	ch.touch() // waiting for room flushes
+	ch.touch()
 }
 
 // unroutable returns or drops a message that no queue gets; either way it is confirmed.

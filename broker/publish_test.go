@@ -99,7 +99,7 @@ func TestReturnBeforeConfirm(t *testing.T) {
 		t.Error("a large body came back changed")
 	}
 	r.expect("basic.ack delivery-tag=4")
-	if n := b.Totals(); n.Returned != 2 || n.Dropped != 1 || n.Published != 4 || n.Confirmed != 4 {
+	if n := b.Totals(); n.Returned != 2 || n.Dropped != 1 || n.Published != 4 || n.ToConfirm != 4 || n.Routed != 1 || n.Confirmed != 4 {
 		t.Errorf("totals %+v", n)
 	}
 }

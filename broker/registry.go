@@ -28,8 +28,8 @@ type Connection struct {
 	// Host and Port are this end, PeerHost and PeerPort the client's.
 	Host, PeerHost string
 	Port, PeerPort int
-	// ReceivedBytes and so on count what went over the socket.
-	ReceivedBytes, SentBytes, ReceivedFrames uint64
+	// ReceivedBytes, ReceivedFrames, SentBytes and SentWrites count what went over the socket.
+	ReceivedBytes, ReceivedFrames, SentBytes, SentWrites uint64
 	// PendingBytes wait to be written.
 	PendingBytes int
 }
@@ -90,7 +90,8 @@ func (b *Broker) Connections() []Connection {
 func (c *conn) show() Connection {
 	out := Connection{
 		Name: c.name(), State: "starting", ConnectedAt: c.connectedAt,
-		ReceivedBytes: c.receivedBytes.Load(), SentBytes: c.sentBytes.Load(), ReceivedFrames: c.receivedFrames.Load(),
+		ReceivedBytes: c.receivedBytes.Load(), ReceivedFrames: c.receivedFrames.Load(),
+		SentBytes: c.sentBytes.Load(), SentWrites: c.sentWrites.Load(),
 	}
 	out.Host, out.Port = splitAddr(c.nc.LocalAddr())
 	out.PeerHost, out.PeerPort = splitAddr(c.nc.RemoteAddr())

@@ -7,8 +7,9 @@ import (
 
 // Totals are what the broker has done since it started. They never go back.
 type Totals struct {
-	// Published counts messages of clients and of Publish; Confirmed those that a client was told about by ack or nack.
-	Published, Confirmed uint64
+	// Published counts messages of clients and of Publish, Routed their copies to queues. ToConfirm are those of channels in confirm mode, Confirmed those that
+	// a client was told about by ack or nack.
+	Published, Routed, ToConfirm, Confirmed uint64
 	// Returned and Dropped are unroutable messages: mandatory ones and others.
 	Returned, Dropped uint64
 	// Delivered and DeliveredNoAck count what consumers were sent, Got and GotNoAck what basic.get brought, GotEmpty the ones that found nothing.
@@ -23,7 +24,7 @@ type Totals struct {
 
 // totals are the counters behind Totals. On the path of a message they are added to per batch, not per message.
 type totals struct {
-	published, confirmed, returned, dropped                                                                            atomic.Uint64
+	published, routed, toConfirm, confirmed, returned, dropped                                                         atomic.Uint64
 	delivered, deliveredNoAck, got, gotNoAck, gotEmpty, acked, redelivered                                             atomic.Uint64
 	connectionsOpened, connectionsClosed, channelsOpened, channelsClosed, queuesDeclared, queuesCreated, queuesDeleted atomic.Uint64
 	authAttempts, authSucceeded, authFailed                                                                            atomic.Uint64
@@ -46,7 +47,7 @@ func addTo(c *atomic.Uint64, n uint64) {
 func (b *Broker) Totals() Totals {
 	t := &b.totals
 	return Totals{
-		Published: t.published.Load(), Confirmed: t.confirmed.Load(), Returned: t.returned.Load(), Dropped: t.dropped.Load(),
+		Published: t.published.Load(), Routed: t.routed.Load(), ToConfirm: t.toConfirm.Load(), Confirmed: t.confirmed.Load(), Returned: t.returned.Load(), Dropped: t.dropped.Load(),
 		Delivered: t.delivered.Load(), DeliveredNoAck: t.deliveredNoAck.Load(), Got: t.got.Load(), GotNoAck: t.gotNoAck.Load(), GotEmpty: t.gotEmpty.Load(),
 		Acked: t.acked.Load(), Redelivered: t.redelivered.Load(),
 		ConnectionsOpened: t.connectionsOpened.Load(), ConnectionsClosed: t.connectionsClosed.Load(),

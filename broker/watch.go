@@ -23,6 +23,7 @@ func ticks(d time.Duration) uint32 { return uint32(max((d+tickPeriod-1)/tickPeri
 func (b *Broker) watch() {
 	t := time.NewTicker(tickPeriod)
 	defer t.Stop()
+	var conns []*conn
 	for {
 		select {
 		case <-b.stop:
@@ -30,9 +31,16 @@ func (b *Broker) watch() {
 		case <-t.C:
 		}
 		now := b.tick.Add(1)
-		for _, c := range b.connections() {
+		b.mu.Lock()
+		for _, c := range b.conns {
+			conns = append(conns, c)
+		}
+		b.mu.Unlock()
+		for _, c := range conns {
 			c.look(now)
 		}
+		clear(conns)
+		conns = conns[:0]
 	}
 }
 
@@ -65,8 +73,10 @@ func (c *conn) look(now uint32) {
 	if c.lent.Load() && c.reading.Load() && c.partialSince.Load() == 0 && now-c.receivedTick.Load() >= idleTicks {
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the reader wakes, gives its buffer back and goes on
 	}
-	for _, ch := range c.channelList() {
-		ch.look(now)
+	if c.operations.Load() > 0 || c.inflightCount.Load() > 0 {
+		for _, ch := range c.channelList() {
+			ch.look(now)
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func putQueue(c *call) error {
 		return err
 	}
 	host := c.s.opt.Host
-	q := meta.Queue{VHost: vhost, Name: name, Home: host.Node(), HomeBoot: host.Boot(), Replicas: []meta.NodeID{host.Node()}}
+	q := meta.Queue{VHost: vhost, Name: name, Home: host.Node(), HomeBoot: host.Boot()}
 	if q.Durable, err = b.bool("durable", false); err != nil {
 		return err
 	}
@@ -113,6 +113,9 @@ func putQueue(c *call) error {
 		return err
 	}
 	q.Arguments = meta.NewArguments(arguments)
+	if q.Durable {
+		q.Replicas = broker.ReplicasFor(host, q.Arguments)
+	}
 	if node, err := b.text("node", ""); err != nil {
 		return err
 	} else if node != "" && c.view.NodeNamed(node) == nil {

@@ -51,8 +51,9 @@ type attachRequest struct {
 // sink takes the stream of an attachment: this node's pipeline, or the connection to another node. Its methods are called one at a time, in log order, and do not block.
 type sink interface {
 	// synced is called first, with what the node lacks: outcomes in st, deliveries with their bodies.
-	synced(st queue.SyncState, deliveries []event)
-	events(evs []event)
+	synced(st queue.SyncState, deliveries []event, index uint64)
+	// events takes a run of events; index is the log index that the stream has reached with them.
+	events(evs []event, index uint64)
 	// stop tells that the stream has ended: the node attaches again.
 	stop()
 }
@@ -68,11 +69,12 @@ type attachment struct {
 	mu      sync.Mutex // held while the pipeline takes events: the stream's order
 	bmu     sync.Mutex
 	backlog []event
+	index   uint64 // that the backlog reaches
 	running bool
 }
 
 // push hands events to the node. The slice is the caller's again afterwards.
-func (a *attachment) push(evs []event) {
+func (a *attachment) push(evs []event, index uint64) {
 	a.bmu.Lock()
 	if a.running || a.cold(evs) {
 		for i := range evs {
@@ -80,6 +82,7 @@ func (a *attachment) push(evs []event) {
 				a.backlog = append(a.backlog, evs[i])
 			}
 		}
+		a.index = index
 		if !a.running && len(a.backlog) > 0 {
 			a.running = true
 			go a.drain()
@@ -89,19 +92,19 @@ func (a *attachment) push(evs []event) {
 	}
 	a.bmu.Unlock()
 	a.mu.Lock()
-	a.pass(evs)
+	a.pass(evs, index)
 	a.mu.Unlock()
 }
 
-// pass gives the pipeline the runs of events that are for its node. Called with a.mu held.
-func (a *attachment) pass(evs []event) {
+// pass gives the node the runs of events that are for it. Called with a.mu held.
+func (a *attachment) pass(evs []event, index uint64) {
 	for i := 0; i < len(evs); {
 		j := i
 		for j < len(evs) && a.mine(&evs[j]) {
 			j++
 		}
 		if j > i {
-			a.to.events(evs[i:j])
+			a.to.events(evs[i:j], index)
 		}
 		i = j + 1
 	}
@@ -123,7 +126,7 @@ func (a *attachment) cold(evs []event) bool {
 func (a *attachment) drain() {
 	for {
 		a.bmu.Lock()
-		evs := a.backlog
+		evs, index := a.backlog, a.index
 		a.backlog = nil
 		if len(evs) == 0 {
 			a.running = false
@@ -134,7 +137,11 @@ func (a *attachment) drain() {
 		a.mu.Lock()
 		for i := range evs { // one by one: what is read goes out while the next is read
 			a.warm(evs[i : i+1])
-			a.pass(evs[i : i+1])
+			reached := uint64(0)
+			if i == len(evs)-1 {
+				reached = index
+			}
+			a.pass(evs[i:i+1], reached)
 		}
 		a.mu.Unlock()
 	}

@@ -17,9 +17,13 @@ type clock struct {
 	anchorMillis int64 // wall clock at start, corrected since
 }
 
-func newClock() *clock {
+// newClock starts a clock. lease is the clock of leases, nil for the system's.
+func newClock(lease func() int64) *clock {
 	now := time.Now()
-	c := &clock{start: now, anchorMillis: now.UnixMilli(), lease: bootMillis}
+	c := &clock{start: now, anchorMillis: now.UnixMilli(), lease: lease}
+	if c.lease == nil {
+		c.lease = bootMillis
+	}
 	if c.lease == nil {
 		c.lease = c.monotonicMillis
 	}

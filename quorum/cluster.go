@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	pb "github.com/lni/dragonboat/v4/raftpb"
+
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
@@ -28,6 +30,8 @@ type Cluster struct {
 	ServerTLS, ClientTLS *tls.Config
 	// Join are addresses of nodes to join; they count in an empty data directory only.
 	Join []string
+	// Filter decides in tests what becomes of Raft messages on their way to another node; see transport.Config.
+	Filter func(from, to uint64, batch pb.MessageBatch) []pb.MessageBatch
 }
 
 // openNetwork opens the cluster port and the conversation with the nodes that are known.
@@ -36,6 +40,7 @@ func (h *Host) openNetwork() error {
 	net, err := transport.Open(transport.Config{
 		Node: id.NodeID, Cluster: id.ClusterID, Boot: transport.Boot{Counter: h.boot.Counter, Nonce: h.boot.Nonce}, Secret: h.cfg.Cluster.Secret,
 		Listener: h.cfg.Cluster.Listener, Dial: h.cfg.Cluster.Dial, Resolve: h.peers.resolve, ServerTLS: h.cfg.Cluster.ServerTLS, ClientTLS: h.cfg.Cluster.ClientTLS, Log: h.log,
+		Filter: h.cfg.Cluster.Filter,
 	})
 	if err != nil {
 		return err
@@ -141,6 +146,28 @@ func (h *Host) send(node meta.NodeID, kind link.Kind, payload []byte) {
 	}
 }
 
+// OnAsk sets what answers the questions that other nodes ask through AskNode; management uses it for facts that only a node itself has. It may be called by several at a time.
+func (h *Host) OnAsk(f func(question []byte) ([]byte, error)) { h.facts.Store(&f) }
+
+// AskNode asks the shells above quorum on another node. The error is a *link.RemoteError with the other node's reason, or says that the node cannot be reached.
+func (h *Host) AskNode(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error) {
+	if node == h.node {
+		return h.serveFacts(question)
+	}
+	return h.call(ctx, node, callFacts, question)
+}
+
+func (h *Host) serveFacts(question []byte) ([]byte, error) {
+	f := h.facts.Load()
+	if f == nil {
+		return nil, errors.New("the node is starting")
+	}
+	return (*f)(question)
+}
+
+// NodeUp tells whether a node is heard; this one always is.
+func (h *Host) NodeUp(node meta.NodeID) bool { return h.up(node) }
+
 // up tells whether another node is heard; this one always is.
 func (h *Host) up(node meta.NodeID) bool {
 	if node == h.node {
@@ -176,6 +203,12 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 		go func() { answer(h.serveCommand(request)) }()
 	case callStatus:
 		answer(h.serveStatus(request))
+	case callMember:
+		go func() { answer(h.serveMember(request)) }()
+	case callReplica:
+		answer(h.serveReplica(request))
+	case callFacts:
+		go func() { answer(h.serveFacts(request)) }()
 	default:
 		answer(nil, fmt.Errorf("question %d is not understood by this version", kind))
 	}
@@ -411,7 +444,11 @@ func (h *Host) serveAttach(id meta.QueueID, req attachRequest, stream *link.Stre
 	}
 	go func() {
 		out := &outlet{stream: stream}
-		a := run.attach(req, out)
+		a := run.core().serve(req, out)
+		if a == nil {
+			stream.Close()
+			return
+		}
 		<-stream.Done()
 		run.core().detach(a)
 	}()
@@ -428,23 +465,28 @@ const (
 	itemEvents = 2
 )
 
-func (o *outlet) synced(st queue.SyncState, deliveries []event) {
-	if o.stream.Send(appendSync([]byte{itemSync}, &st)) != nil {
+func (o *outlet) synced(st queue.SyncState, deliveries []event, index uint64) {
+	if o.stream.Send(appendSync(codec.AppendUvarint([]byte{itemSync}, index), &st)) != nil {
 		o.stream.Close()
 		return
 	}
-	o.events(deliveries)
+	o.events(deliveries, index)
 }
 
 // events sends runs of at most limits.LinkEventBytes, or one event.
-func (o *outlet) events(evs []event) {
+func (o *outlet) events(evs []event, index uint64) {
 	for len(evs) > 0 {
 		n, bytes := 0, 0
 		for n < len(evs) && (n == 0 || bytes+len(evs[n].envelope) < limits.LinkEventBytes) {
 			bytes += len(evs[n].envelope)
 			n++
 		}
-		if o.stream.Send(appendEvents(append(make([]byte, 0, bytes+64*n), itemEvents), evs[:n])) != nil {
+		reached := uint64(0) // with the last run only
+		if n == len(evs) {
+			reached = index
+		}
+		head := codec.AppendUvarint(append(make([]byte, 0, bytes+64*n), itemEvents), reached)
+		if o.stream.Send(appendEvents(head, evs[:n])) != nil {
 			o.stream.Close()
 			return
 		}

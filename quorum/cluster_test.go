@@ -138,3 +138,62 @@ func TestThreeNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowAndShrink: a queue grows by itself when nodes join, and replicas are added and removed under load without losing or doubling anything.
+func TestGrowAndShrink(t *testing.T) {
+	nodes := newCluster(t, 1)
+	q := declareOn(t, nodes[0].h, "q", 1)
+	c := newRecorder()
+	s := nodes[0].h.OpenSession(c)
+	publish(t, s, c, q, 1, 100)
+	for i := 2; i <= 4; i++ {
+		m := &member{t: t, path: t.TempDir(), name: fmt.Sprintf("rabbit@n%d", i), addr: "127.0.0.1:0", join: []string{nodes[0].addr}}
+		m.start()
+		t.Cleanup(m.stop)
+		nodes = append(nodes, m)
+	}
+	until(t, "the queue has three replicas", func() bool { return len(nodes[0].h.Catalogue().View.QueueByID(q).Members) == 3 })
+	members := memberNodes(nodes[0].h.Catalogue().View.QueueByID(q))
+	t.Logf("members %v", members)
+	outside := meta.NodeID(0)
+	for _, n := range nodes {
+		if _, ok := n.h.Catalogue().View.QueueByID(q).MemberOn(n.h.node); !ok {
+			outside = n.h.node
+		}
+	}
+	oc := newRecorder()
+	o := nodes[outside-1].h
+	os := o.OpenSession(oc)
+	publish(t, os, oc, q, 1000, 100)
+	do(t, os, oc, q, 5000, queue.Command{Op: queue.OpSubscribe, Consumer: 1, WindowBytes: 1 << 20, WindowCount: 4000})
+	oc.await(t, "deliveries to a node without a replica", func() bool { return len(oc.deliveries) == 200 })
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	if err := o.AddReplica(ctx, q, outside); err != nil {
+		t.Fatalf("add: %v", err)
+	}
+	publish(t, os, oc, q, 2000, 100)
+	oc.await(t, "deliveries after the replica came", func() bool { return len(oc.deliveries) == 300 })
+	until(t, "the node serves itself", func() bool {
+		v, ok := o.slots.Load(q)
+		if !ok {
+			return false
+		}
+		g, ok := v.(*slot).runner().(*group)
+		return ok && g.serves()
+	})
+	if err := o.RemoveReplica(ctx, q, outside); err != nil {
+		t.Fatalf("remove: %v", err)
+	}
+	publish(t, os, oc, q, 3000, 100)
+	oc.await(t, "deliveries after the replica went", func() bool { return len(oc.deliveries) == 400 })
+	for i, d := range oc.deliveries {
+		if d.D != uint64(i+1) || d.Redelivered {
+			t.Fatalf("delivery %d: d=%d redelivered=%t %q", i, d.D, d.Redelivered, d.Envelope)
+		}
+	}
+	list, err := o.Replicas(ctx, q)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("replicas: %+v %v", list, err)
+	}
+}

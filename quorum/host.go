@@ -48,6 +48,8 @@ type Config struct {
 	Log      *slog.Logger
 	// OnFatal is called once when the node must stop: its disk or its log failed. It must not block.
 	OnFatal func(error)
+	// LeaseClock replaces the clock of leases in tests, in milliseconds, rising; nil = the system's.
+	LeaseClock func() int64
 }
 
 // Host runs all machines of one node.
@@ -74,6 +76,7 @@ type Host struct {
 	starter     starter
 	checkpoints *checkpointer
 	bodyBytes   atomic.Int64
+	facts       atomic.Pointer[func([]byte) ([]byte, error)]
 
 	closed  chan struct{}
 	closing sync.Once
@@ -125,7 +128,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	adoptLogger(cfg.Log)
 	id := cfg.Dir.Identity()
-	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(), closed: make(chan struct{})}
+	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock), closed: make(chan struct{})}
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
 		return nil, err
 	}
@@ -289,11 +292,11 @@ func (h *Host) Close() {
 		if h.mux != nil {
 			h.mux.Close()
 		}
-		if h.nh != nil {
-			h.nh.Close()
-		}
 		if h.net != nil {
 			_ = h.net.Close()
+		}
+		if h.nh != nil {
+			h.nh.Close()
 		}
 		h.workers.Wait()
 	})

@@ -34,6 +34,7 @@ type pipeline struct {
 	gone    bool
 
 	stream     sync.Mutex // held while the stream of the serving replica is taken; taken before mu
+	seen       uint64     // highest log index that a stream has reached
 	streamN    uint64     // number of the present attachment: what comes from an older one is not listened to
 	done       []Completion
 	deliveries []Delivery
@@ -67,8 +68,8 @@ type target interface {
 	propose(p queue.PipelineID, k uint64, buf []byte) (t ticket, retained bool, err error)
 	// reset makes the target forget what it has of p under way: it was lost or refused.
 	reset(p queue.PipelineID)
-	// attach streams to the sink from now on: synced is called once, then events for all that follows in log order.
-	attach(req attachRequest, to sink) *attachment
+	// attach streams to the sink from now on: synced is called once, then events for all that follows in log order. False: it cannot serve now.
+	attach(req attachRequest, to sink) bool
 }
 
 // ticket follows one proposal. The zero value never says lost.
@@ -298,14 +299,22 @@ func (p *pipeline) check(nowMillis int64) {
 	}
 }
 
-// start is called when the queue serves: the pipeline attaches and sends what waits.
-func (p *pipeline) start(t target) {
-	req, in := p.attachment()
-	t.attach(req, in)
+// start is called when the queue serves: the pipeline attaches and sends what waits. It reports whether t serves.
+func (p *pipeline) start(t target) bool {
 	p.mu.Lock()
 	p.target = t
 	p.mu.Unlock()
+	if !p.attachTo(t) {
+		return false
+	}
 	p.resend()
+	return true
+}
+
+// attachTo has t serve this node from now on.
+func (p *pipeline) attachTo(t target) bool {
+	req, in := p.attachment()
+	return t.attach(req, in)
 }
 
 // stop is called when the queue stops serving on this replica: batches wait for the next start.
@@ -382,22 +391,24 @@ type inlet struct {
 var _ sink = inlet{}
 
 // events takes one run of the serving replica's stream.
-func (in inlet) events(evs []event) {
+func (in inlet) events(evs []event, index uint64) {
 	in.p.stream.Lock()
 	defer in.p.stream.Unlock()
 	if in.n == in.p.streamN {
+		in.p.seen = max(in.p.seen, index)
 		in.p.take(evs)
 	}
 }
 
 // synced takes the full sync that begins a stream (PROTOCOL 2): the outcomes that were missed, then the deliveries.
-func (in inlet) synced(st queue.SyncState, deliveries []event) {
+func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 	p := in.p
 	p.stream.Lock()
 	defer p.stream.Unlock()
 	if in.n != p.streamN {
 		return
 	}
+	p.seen = max(p.seen, index)
 	for _, o := range st.Outcomes {
 		p.answered(o.K, o.Exceptions)
 	}
@@ -480,7 +491,7 @@ func (p *pipeline) attachment() (attachRequest, sink) {
 	p.stream.Lock()
 	defer p.stream.Unlock()
 	p.streamN++
-	return attachRequest{pipeline: p.id, answeredK: p.answeredK(), marks: p.marks()}, inlet{p, p.streamN}
+	return attachRequest{pipeline: p.id, answeredK: p.answeredK(), marks: p.marks(), seen: p.seen}, inlet{p, p.streamN}
 }
 
 // answeredK is the last batch whose outcome was taken.

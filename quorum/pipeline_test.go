@@ -114,7 +114,7 @@ func TestPipelineSurvivesLossRepeatAndNewTerms(t *testing.T) {
 }
 
 func pipelineSeed(t *testing.T, seed uint64) {
-	h := &Host{clock: newClock(), closed: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	h := &Host{clock: newClock(nil), closed: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	defer close(h.closed)
 	h.node, h.boot = 1, meta.Boot{Counter: 1, Nonce: 2}
 	p := newPipeline(h, 1024)

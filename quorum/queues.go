@@ -165,13 +165,24 @@ func (h *Host) startGroup(s *slot) {
 	}
 }
 
-// serve is called when a queue's replica on this node leads and is ready: the node's pipeline attaches to it.
+// serve is called when a queue can be served to this node's sessions: by its own replica, or by another node's. A replica of its own that is behind what the node has seen is left for the
+// leader's until it has caught up.
 func (h *Host) serve(id meta.QueueID, t target) {
 	s, err := h.slot(id)
 	if err != nil {
 		return
 	}
-	s.pipe.start(t)
+	if run := s.runner(); run != t {
+		return // replaced meanwhile
+	}
+	s.goAway(nil)
+	if s.pipe.start(t) {
+		return
+	}
+	if g, ok := t.(*group); ok {
+		s.goAway(g)
+		h.later(limits.AttachMillis*time.Millisecond, func() { h.serve(id, g) })
+	}
 }
 
 // restart starts every queue that has a log on this node.

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -94,7 +93,10 @@ func (h *Host) reshape(q *meta.Queue) {
 			h.starter.add(h, s, true)
 		}
 	case *group:
-		if run.leads() {
+		switch {
+		case !member:
+			h.dismiss(s, run)
+		case run.leads():
 			go func() {
 				if _, err := run.command(&queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)}); err != nil {
 					h.log.Warn("a queue's configuration did not reach it yet", "queue", q.Name, "error", err)
@@ -102,6 +104,25 @@ func (h *Host) reshape(q *meta.Queue) {
 			}()
 		}
 	}
+}
+
+// dismiss ends a replica that is no member any more. What the node's sessions have at the queue goes on through the leader's node.
+func (h *Host) dismiss(s *slot, g *group) {
+	s.mu.Lock()
+	if s.gone || s.run != runner(g) {
+		s.mu.Unlock()
+		return
+	}
+	r := newRemote(h, s.q)
+	s.run = r
+	s.mu.Unlock()
+	g.close()
+	r.find()
+	h.workers.Add(1)
+	go func() {
+		defer h.workers.Done()
+		h.removeData(g.id, g)
+	}()
 }
 
 // nodeChanged follows the catalogue's word about a node: its address, its incarnation, its death.
@@ -306,63 +327,4 @@ func replicasWanted(q *meta.Queue) int {
 		}
 	}
 	return limits.ReplicasDefault
-}
-
-// ErrNotLeader says that another node leads the queue and must be asked.
-var ErrNotLeader = errors.New("quorum: another node leads the queue")
-
-// AddReplica adds a replica of a queue that this node leads on another node.
-func (h *Host) AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	v, ok := h.slots.Load(id)
-	if !ok {
-		return ErrNotLeader
-	}
-	g, ok := v.(*slot).runner().(*group)
-	if !ok || !g.leads() {
-		return ErrNotLeader
-	}
-	target, ok := h.target(node)
-	if !ok {
-		return errors.New("quorum: no such node")
-	}
-	replies, err := h.Do(ctx, meta.Command{Op: meta.OpAllotReplica, Queue: meta.Queue{ID: id}})
-	if err != nil {
-		return err
-	}
-	if replies[0].Reason != meta.ReasonOK {
-		return ErrNoQueue
-	}
-	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
-	defer cancel()
-	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
-	if err != nil {
-		return err
-	}
-	if err := h.nh.SyncRequestAddReplica(ctx, uint64(id), replies[0].Count, target, m.ConfigChangeID); err != nil {
-		return err
-	}
-	return h.noteMembers(ctx, id)
-}
-
-// noteMembers brings the catalogue's copy of a group's membership up to date.
-func (h *Host) noteMembers(ctx context.Context, id meta.QueueID) error {
-	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
-	if err != nil {
-		return err
-	}
-	v := h.Catalogue().View
-	nodes := make(map[string]meta.NodeID)
-	cluster := h.cfg.Dir.Identity().ClusterID
-	for n := range v.Nodes() {
-		nodes[nodeHostID(cluster, link.Node(n.Token))] = n.ID
-	}
-	var members []meta.Member
-	for replica, target := range m.Nodes {
-		members = append(members, meta.Member{Node: nodes[target], Replica: replica})
-	}
-	for replica, target := range m.NonVotings {
-		members = append(members, meta.Member{Node: nodes[target], Replica: replica, NonVoting: true})
-	}
-	_, err = h.Do(ctx, meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: id, Members: members}, Token: m.ConfigChangeID})
-	return err
 }

@@ -21,6 +21,7 @@ type remote struct {
 
 	mu      sync.Mutex
 	leader  meta.NodeID // 0: not known
+	away    *group      // the node's own replica, which this stands in for while it is behind
 	finding bool
 	stream  *link.Stream
 }
@@ -94,6 +95,10 @@ func (r *remote) known() meta.NodeID {
 
 // lost forgets a leader that does not lead any more, or is not heard.
 func (r *remote) lost(leader meta.NodeID) {
+	if r.away != nil {
+		r.host.serve(r.q.ID, r.away)
+		return
+	}
 	r.mu.Lock()
 	if r.leader == leader {
 		r.leader = 0
@@ -116,7 +121,7 @@ func (r *remote) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool
 func (r *remote) reset(queue.PipelineID) {}
 
 // attach opens the stream from the leader's node.
-func (r *remote) attach(req attachRequest, to sink) *attachment {
+func (r *remote) attach(req attachRequest, to sink) bool {
 	leader := r.known()
 	r.mu.Lock()
 	old := r.stream
@@ -128,7 +133,7 @@ func (r *remote) attach(req attachRequest, to sink) *attachment {
 	token, ok := r.host.peers.token(leader)
 	if !ok {
 		r.find()
-		return nil
+		return false
 	}
 	in := &inflow{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter}
 	st, err := r.host.mux.Open(token, streamAttach, appendAttach(nil, r.q.ID, &req), in.item, func(error) {
@@ -137,12 +142,12 @@ func (r *remote) attach(req attachRequest, to sink) *attachment {
 	})
 	if err != nil {
 		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
-		return nil
+		return false
 	}
 	r.mu.Lock()
 	r.stream = st
 	r.mu.Unlock()
-	return nil
+	return true
 }
 
 // inflow takes the stream that an outlet sends.
@@ -157,15 +162,15 @@ func (in *inflow) item(payload []byte) {
 		return
 	}
 	r := codec.NewReader(payload[1:])
+	index := r.Uvarint()
 	switch payload[0] {
 	case itemSync:
-		st := readSync(&r)
-		if r.Err() == nil {
-			in.to.synced(st, nil)
+		if st := readSync(&r); r.Err() == nil {
+			in.to.synced(st, nil, index) // the deliveries follow
 		}
 	case itemEvents:
 		if evs := readEvents(&r, in.node, in.boot); r.Err() == nil {
-			in.to.events(evs)
+			in.to.events(evs, index)
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/invariant"
 	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/meta"
@@ -144,13 +146,13 @@ func (r *replica) outcome(result *queue.Result) event {
 // stream hands what was collected to the nodes served. Called without r.mu, by the goroutine that applies.
 func (r *replica) stream() {
 	r.mu.Lock()
-	evs, served := r.evs, r.served
+	evs, served, index := r.evs, r.served, r.applied
 	r.mu.Unlock()
 	if len(evs) == 0 {
 		return
 	}
 	for _, a := range served {
-		a.push(evs)
+		a.push(evs, index)
 	}
 	clear(evs)
 	r.mu.Lock()
@@ -191,13 +193,18 @@ func (r *replica) read(seq queue.Seq) []byte {
 	return env
 }
 
-// attach begins to serve a pipeline: at one applied index it takes what the node lacks and everything later follows in log order (PROTOCOL 2, Attach). An older attachment of the same node
-// ends without a word: its stream is not listened to any more.
-func (r *replica) attach(req attachRequest, to sink) *attachment {
+// serve begins to serve a pipeline: at one applied index it takes what the node lacks and everything later follows in log order (PROTOCOL 2, Attach). An older attachment of the same node
+// ends without a word: its stream is not listened to any more. A replica that has not applied what the node has seen already waits for it, and gives up after limits.AttachMillis: the
+// result is nil then.
+func (r *replica) serve(req attachRequest, to sink) *attachment {
 	a := &attachment{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, replica: r}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !r.reach(req.seen) {
+		return nil
+	}
 	r.mu.Lock()
+	index := r.applied
 	st := r.m.Sync(req.pipeline, req.answeredK, req.marks)
 	var deliveries []event
 	for _, ss := range st.Sessions {
@@ -214,8 +221,25 @@ func (r *replica) attach(req attachRequest, to sink) *attachment {
 	r.served = append(kept, a)
 	r.mu.Unlock()
 	a.warm(deliveries)
-	to.synced(st, deliveries)
+	to.synced(st, deliveries, index)
 	return a
+}
+
+// attach begins to serve a pipeline of this node; false: the replica is too far behind.
+func (r *replica) attach(req attachRequest, to sink) bool { return r.serve(req, to) != nil }
+
+// reach waits until the replica has applied index, a bounded time.
+func (r *replica) reach(index uint64) bool {
+	deadline := time.Now().Add(limits.AttachMillis * time.Millisecond)
+	for pause := time.Millisecond; ; pause *= 2 {
+		r.mu.Lock()
+		reached, failed := r.applied >= index, r.failure != nil
+		r.mu.Unlock()
+		if reached || failed || time.Now().After(deadline) {
+			return reached
+		}
+		time.Sleep(min(pause, limits.GapRetryMillis*time.Millisecond))
+	}
 }
 
 // detach ends one stream.

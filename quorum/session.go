@@ -78,12 +78,23 @@ func (s *Session) Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 		return err
 	}
 	cmd.Session = s.id
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	if s.isClosed() {
 		return ErrClosed
 	}
-	if cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet {
+	if err := p.submit(s, cmd, token); err != nil {
+		return err
+	}
+	// Marked only now: a Flush in between would take the mark and find nothing to send.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	consumes := cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet
+	if s.closed {
+		if consumes { // the session's close went ahead of it: another one follows
+			return p.submit(s, &queue.Command{Op: queue.OpSessionClose, Session: s.id}, 0)
+		}
+		return nil
+	}
+	if consumes {
 		if s.served == nil {
 			s.served = make(map[meta.QueueID]*pipeline)
 		}
@@ -92,8 +103,13 @@ func (s *Session) Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 	if n := len(s.dirty); n == 0 || s.dirty[n-1] != p {
 		s.markDirty(p)
 	}
-	s.mu.Unlock()
-	return p.submit(s, cmd, token)
+	return nil
+}
+
+func (s *Session) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 func (s *Session) markDirty(p *pipeline) {

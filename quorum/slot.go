@@ -3,7 +3,9 @@ package quorum
 import (
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -19,6 +21,28 @@ type slot struct {
 	run     runner      // nil until the first touch
 	touched bool
 	gone    bool
+	away    *remote // the leader's replica while the node's own is behind
+}
+
+// goAway has the leader's replica serve this node instead of its own one, g, which is behind; nil ends that.
+func (s *slot) goAway(g *group) {
+	s.mu.Lock()
+	old := s.away
+	s.away = nil
+	var away *remote
+	if g != nil {
+		if leader := g.leaderNode(); leader != 0 && leader != s.host.node {
+			away = &remote{host: s.host, q: s.q, leader: leader, away: g}
+			s.away = away
+		}
+	}
+	s.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	if away != nil {
+		s.pipe.attachTo(away)
+	}
 }
 
 func (s *slot) runner() runner {
@@ -44,8 +68,19 @@ func (s *slot) leader() (running bool, leader meta.NodeID) {
 func (s *slot) check(nowMillis int64) {
 	if g, ok := s.runner().(*group); ok {
 		g.settleAwaited()
+		if old := s.pipe.oldest.Load(); old != 0 && nowMillis-old > limits.AttachMillis && s.isHome() && s.host.up(g.leaderNode()) {
+			s.goAway(g) // Behind (PROTOCOL 2): what the leader applied does not arrive here
+			s.host.later(limits.AwayMillis*time.Millisecond, func() { s.host.serve(g.id, g) })
+		}
 	}
 	s.pipe.check(nowMillis)
+}
+
+// isHome tells whether the node's own replica serves it.
+func (s *slot) isHome() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away == nil
 }
 
 // peerUp is told that the connection to another node came: what was lost with the old one is sent again.

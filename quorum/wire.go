@@ -25,6 +25,12 @@ const (
 	callStatus link.Kind = 6
 	// streamAttach attaches to a queue's replica: queue, attachRequest. Items are events.
 	streamAttach link.Kind = 7
+	// callMember has the leader's node change the members of a queue: queue, node, add or remove.
+	callMember link.Kind = 11
+	// callReplica asks a member how its own replica is: queue.
+	callReplica link.Kind = 12
+	// callFacts asks the shells above quorum on another node: see OnAsk.
+	callFacts link.Kind = 13
 	// messageApplied tells the catalogue's leader how far the node has applied: index.
 	messageApplied link.Kind = 8
 	// messageStarted tells the members of a queue that its replica runs here: queue; wants says that the same is wanted to know in return.

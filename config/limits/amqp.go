@@ -48,7 +48,7 @@ const (
 	// BodyBytesCeiling is the largest value that key max_message_size takes. Used by config.
 	BodyBytesCeiling = 128 << 20
 
-	// InflightBodyBytesMax bounds the bodies of one connection that have begun and not ended; beyond it its socket is not read. Used by broker.
+	// InflightBodyBytesMax bounds the bodies of one connection that have begun and not ended; beyond it: 506. Used by broker.
 	InflightBodyBytesMax = 32 << 20
 
 	// UnconfirmedBytesMax bounds the bytes of one connection's publishes that are not answered; beyond it its socket is not read. Used by broker.

@@ -14,6 +14,12 @@ const (
 	// LinkEventBytes is about how much of a queue's stream goes into one message to another node. Used by quorum.
 	LinkEventBytes = 512 << 10
 
+	// AttachMillis is how long a replica that is behind what a node has seen keeps it waiting. Used by quorum.
+	AttachMillis = 1_000
+
+	// AwayMillis is how long a node is served by the leader's replica after its own fell behind. Used by quorum.
+	AwayMillis = 30_000
+
 	// FindLeaderMillis is the pause between two attempts to find the node that leads a queue. Used by quorum.
 	FindLeaderMillis = 50
 

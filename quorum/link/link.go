@@ -202,7 +202,7 @@ func (p *peer) keep() {
 			pause = min(max(2*pause, limits.LinkRedialMillis*time.Millisecond/16), limits.LinkRedialMillis*time.Millisecond)
 			continue
 		}
-		pause = 0
+		began := time.Now()
 		s := newSession(conn, p.mux.handler)
 		p.conn.Store(s)
 		select {
@@ -215,6 +215,9 @@ func (p *peer) keep() {
 		s.read()
 		p.conn.Store(nil)
 		p.mux.changed(p.node, false)
+		if pause = 0; time.Since(began) < limits.LinkRedialMillis*time.Millisecond {
+			pause = limits.LinkRedialMillis * time.Millisecond / 16 // it came to nothing: not again and again
+		}
 	}
 }
 

@@ -360,7 +360,7 @@ func TestCrowdOfSilentCallers(t *testing.T) {
 func TestProvedConnectionsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
 		n := l.open(1)
-		n.OnLink(func(*Link) {})
+		n.OnLink(func(k *Link) { k.Receive() })
 		n.mu.Lock()
 		n.accepted = limits.PeerConnectionsMax
 		n.mu.Unlock()
@@ -368,7 +368,15 @@ func TestProvedConnectionsAreBounded(t *testing.T) {
 		n.mu.Lock()
 		n.accepted = 0
 		n.mu.Unlock()
-		must(t, l.shake(func(*handshake) {}))
+		for range 3 {
+			must(t, l.shake(func(*handshake) {}))
+		}
+		time.Sleep(limits.LinkDeadMillis * time.Millisecond)
 		synctest.Wait()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.accepted != 0 || len(n.sessions) != 0 {
+			t.Errorf("%d connections count that ended, of %d", n.accepted, len(n.sessions))
+		}
 	})
 }

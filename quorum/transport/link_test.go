@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -189,10 +190,13 @@ func TestSilentPeer(t *testing.T) {
 				if near.Err() != nil || far.Err() != nil || time.Since(near.LastHeard()) > 200*time.Millisecond {
 					t.Fatalf("an idle link: %v %v, heard %v ago", near.Err(), far.Err(), time.Since(near.LastHeard()))
 				}
+				var mu sync.Mutex
 				var calls string
 				var first time.Duration
 				cut := time.Now()
 				near.OnSilence(func(silent bool) {
+					mu.Lock()
+					defer mu.Unlock()
 					if calls == "" {
 						first = time.Since(cut)
 					}
@@ -202,7 +206,8 @@ func TestSilentPeer(t *testing.T) {
 				time.Sleep(tt.silent)
 				l.net.HealAll()
 				time.Sleep(time.Second)
-				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
 				if calls != tt.calls {
 					t.Errorf("OnSilence heard %q, want %q", calls, tt.calls)
 				}
@@ -279,9 +284,10 @@ func TestStoppedProcessSuspectsNobody(t *testing.T) {
 		collect(near)
 		collect(far)
 		time.Sleep(time.Second)
-		calls := 0
-		near.OnSilence(func(bool) { calls++ })
+		var calls atomic.Int32
+		near.OnSilence(func(bool) { calls.Add(1) })
 		stop := func(seconds int64) { // as the beat finds things after a stop
+			synctest.Wait()
 			near.s.beats.Stop()
 			ago := seconds * int64(time.Second)
 			near.s.heard.Add(-ago)
@@ -292,14 +298,14 @@ func TestStoppedProcessSuspectsNobody(t *testing.T) {
 		near.s.beat()
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
-		if calls != 0 || near.Err() != nil {
-			t.Errorf("after a stop of this process its peer was called suspect %d times, and the link %v", calls, near.Err())
+		if calls.Load() != 0 || near.Err() != nil {
+			t.Errorf("after a stop of this process its peer was called suspect %d times, and the link %v", calls.Load(), near.Err())
 		}
 		l.net.Isolate("n2", memnet.Stall)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if calls != 1 {
-			t.Errorf("a silent peer was called suspect %d times", calls)
+		if calls.Load() != 1 {
+			t.Errorf("a silent peer was called suspect %d times", calls.Load())
 		}
 	})
 }

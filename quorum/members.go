@@ -1,0 +1,227 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum/link"
+)
+
+// Errors of changes of a queue's members.
+var (
+	// ErrNoLeader: the queue has no leader now; nothing was changed.
+	ErrNoLeader = errors.New("quorum: the queue has no leader now")
+	// ErrMember: the node has a replica of the queue already.
+	ErrMember = errors.New("quorum: the node has a replica already")
+	// ErrNoMember: the node has no replica of the queue.
+	ErrNoMember = errors.New("quorum: the node has no replica")
+	// ErrLastMember: the last replica of a queue cannot be removed; delete the queue.
+	ErrLastMember = errors.New("quorum: the last replica cannot be removed")
+	// ErrNoNode: the cluster has no such node, or it is not up.
+	ErrNoNode = errors.New("quorum: the node is not known or not up")
+)
+
+// memberErrors are told apart over links by their texts.
+var memberErrors = []error{ErrNoLeader, ErrMember, ErrNoMember, ErrLastMember, ErrNoNode, ErrNoQueue}
+
+// AddReplica adds a replica of a durable queue on a node. It returns when the group has the member; the replica then takes the messages over by itself.
+func (h *Host) AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
+	return h.changeMember(ctx, id, node, true)
+}
+
+// RemoveReplica removes the replica of a durable queue on a node.
+func (h *Host) RemoveReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
+	return h.changeMember(ctx, id, node, false)
+}
+
+// changeMember brings a change to the leader's node.
+func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.NodeID, add bool) error {
+	run, err := h.running(ctx, id)
+	if err != nil {
+		return err
+	}
+	leader := h.node
+	switch run := run.(type) {
+	case *group:
+		leader = run.leaderNode()
+	case *remote:
+		leader = run.known()
+	default:
+		return ErrNoQueue // transient queues have no replicas
+	}
+	switch leader {
+	case 0:
+		return ErrNoLeader
+	case h.node:
+		return h.leadMember(ctx, id, node, add)
+	}
+	request := codec.AppendUvarint(codec.AppendUvarint(nil, uint64(id)), uint64(node))
+	_, err = h.call(ctx, leader, callMember, codec.AppendBool(request, add))
+	var told *link.RemoteError
+	if errors.As(err, &told) {
+		for _, e := range memberErrors {
+			if told.Text == e.Error() {
+				return e
+			}
+		}
+	}
+	return err
+}
+
+func (h *Host) serveMember(request []byte) ([]byte, error) {
+	r := codec.NewReader(request)
+	id, node, add := meta.QueueID(r.Uvarint()), meta.NodeID(r.Uvarint()), r.Bool()
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	return nil, h.leadMember(ctx, id, node, add)
+}
+
+// leadMember changes the members of a queue that this node leads.
+func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID, add bool) error {
+	v, ok := h.slots.Load(id)
+	if !ok {
+		return ErrNoLeader
+	}
+	g, ok := v.(*slot).runner().(*group)
+	if !ok || !g.leads() {
+		return ErrNoLeader
+	}
+	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
+	if err != nil {
+		return err
+	}
+	target, ok := h.target(node)
+	if !ok || add && !h.up(node) {
+		return ErrNoNode
+	}
+	has := uint64(0)
+	for replica, t := range m.Nodes {
+		if t == target {
+			has = replica
+		}
+	}
+	switch {
+	case add && has != 0:
+		return ErrMember
+	case !add && has == 0:
+		return ErrNoMember
+	case !add && len(m.Nodes) == 1:
+		return ErrLastMember
+	}
+	if add {
+		replies, err := h.Do(ctx, meta.Command{Op: meta.OpAllotReplica, Queue: meta.Queue{ID: id}})
+		if err != nil {
+			return err
+		}
+		if replies[0].Reason != meta.ReasonOK {
+			return ErrNoQueue
+		}
+		err = h.nh.SyncRequestAddReplica(ctx, uint64(id), replies[0].Count, target, m.ConfigChangeID)
+		if err != nil {
+			return err
+		}
+	} else if err := h.nh.SyncRequestDeleteReplica(ctx, uint64(id), has, m.ConfigChangeID); err != nil {
+		return err
+	}
+	return h.noteMembers(ctx, id)
+}
+
+// noteMembers brings the catalogue's copy of a group's membership up to date, as this replica has applied it: no majority is asked, for a new member may be needed for one that starts by this note.
+func (h *Host) noteMembers(ctx context.Context, id meta.QueueID) error {
+	v := h.Catalogue().View
+	nodes := make(map[string]meta.NodeID)
+	cluster := h.cfg.Dir.Identity().ClusterID
+	for n := range v.Nodes() {
+		nodes[nodeHostID(cluster, link.Node(n.Token))] = n.ID
+	}
+	for _, shard := range h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true}).ShardInfoList {
+		if shard.ShardID != uint64(id) {
+			continue
+		}
+		var members []meta.Member
+		for replica, target := range shard.Replicas {
+			members = append(members, meta.Member{Node: nodes[target], Replica: replica})
+		}
+		_, err := h.Do(ctx, meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: id, Members: members}, Token: shard.ConfigChangeIndex})
+		return err
+	}
+	return ErrNoLeader
+}
+
+// ReplicaStatus is how one replica of a queue is.
+type ReplicaStatus struct {
+	Node meta.NodeID
+	// Up tells whether the node answered; the rest is only known then.
+	Up bool
+	// State is leader, follower or, while it comes up, starting.
+	State                string
+	Term                 uint64
+	Applied, Checkpoint  uint64
+	Messages, ReadyBytes uint64
+}
+
+// Replicas asks every member of a durable queue how its replica is.
+func (h *Host) Replicas(ctx context.Context, id meta.QueueID) ([]ReplicaStatus, error) {
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return nil, ErrNoQueue
+	}
+	list := make([]ReplicaStatus, 0, len(q.Members))
+	request := codec.AppendUvarint(nil, uint64(id))
+	for _, m := range q.Members {
+		st := ReplicaStatus{Node: m.Node}
+		var answer []byte
+		var err error
+		if m.Node == h.node {
+			answer, err = h.serveReplica(request)
+		} else {
+			short, cancel := context.WithTimeout(ctx, limits.StatusMillis*time.Millisecond)
+			answer, err = h.call(short, m.Node, callReplica, request)
+			cancel()
+		}
+		if err == nil {
+			r := codec.NewReader(answer)
+			st.State, st.Term, st.Applied, st.Checkpoint, st.Messages, st.ReadyBytes = r.String(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
+			st.Up = r.Err() == nil
+		}
+		list = append(list, st)
+	}
+	return list, nil
+}
+
+// serveReplica tells how this node's replica of a queue is.
+func (h *Host) serveReplica(request []byte) ([]byte, error) {
+	r := codec.NewReader(request)
+	s, err := h.slot(meta.QueueID(r.Uvarint()))
+	if err != nil {
+		return nil, err
+	}
+	g, ok := s.runner().(*group)
+	if !ok {
+		return codec.AppendString(nil, "parked"), errors.New("no replica runs here")
+	}
+	st := g.status()
+	state := "follower"
+	switch {
+	case st.State == StateStarting:
+		state = "starting"
+	case g.leads():
+		state = "leader"
+	}
+	dst := codec.AppendString(nil, state)
+	for _, n := range []uint64{st.Term, st.Applied, st.Checkpoint, st.Counts.Ready + st.Counts.Unacked, st.Counts.ReadyBytes} {
+		dst = codec.AppendUvarint(dst, n)
+	}
+	return dst, nil
+}

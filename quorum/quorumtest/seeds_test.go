@@ -1,0 +1,68 @@
+package quorumtest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+)
+
+var (
+	seedCount = flag.Int("seeds", envInt("WARREN_SEEDS", 40), "how many random schedules TestSeeds runs")
+	seedFirst = flag.Int("seed", 1, "the first of them")
+)
+
+func envInt(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// TestSeeds runs random schedules of faults under random load.
+func TestSeeds(t *testing.T) {
+	for seed := *seedFirst; seed < *seedFirst+*seedCount; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runSeed(t, uint64(seed)) })
+	}
+}
+
+func runSeed(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	o := Options{Seed: seed, Nodes: 3, Latency: []time.Duration{0, 200 * time.Microsecond, 2 * time.Millisecond}[rng.IntN(3)]}
+	if rng.IntN(4) == 0 {
+		o.Nodes = 4
+	}
+	if rng.IntN(2) == 0 {
+		o.CheckpointLogBytes = int64(4<<10 + rng.IntN(64<<10))
+	}
+	if rng.IntN(3) == 0 {
+		o.BodiesInMemoryBytes = 64 << 10
+	}
+	plan := LoadPlan{Publishers: 1 + rng.IntN(3), Consumers: 1 + rng.IntN(3), NoAck: rng.IntN(2) == 0, Seed: seed}
+	if rng.IntN(3) == 0 {
+		plan.BodyBytesMax = 40 << 10
+	}
+	queues := 1 + rng.IntN(2)
+	schedule := RandomSchedule(rng, o.Nodes, 4+rng.IntN(14))
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d: %+v, %d queues, load %+v\n%v", seed, o, queues, plan, schedule)
+		}
+	}()
+	Run(t, o, func(c *Cluster) {
+		for i := range queues {
+			at := c.Nodes[rng.IntN(len(c.Nodes))]
+			plan.Queues = append(plan.Queues, c.Declare(at, fmt.Sprintf("q%d", i), []meta.NodeID{1, 2, 3}...))
+		}
+		l := c.StartLoad(plan)
+		c.Pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
+		schedule.Run(c)
+		l.Finish()
+		t.Logf("after %v: %s", c.Elapsed(), c.Books.Describe())
+	})
+}
