@@ -107,7 +107,7 @@ func benchChannel(b *testing.B) (*channel, *nullSession, *meta.Queue) {
 	c := broker.connections()[0]
 	ch := c.channel(1)
 	s := &nullSession{}
-	ch.session.s = s
+	ch.session = s
 	c.nc = nullConn{c.nc}
 	return ch, s, broker.host.Catalogue().View.Queue("/", "q")
 }

@@ -96,7 +96,7 @@ func (c *conn) openChannel(f amqp.Frame) error {
 		return err
 	}
 	ch := &channel{c: c, number: f.Channel, leaving: make(chan struct{}), ended: make(chan struct{})}
-	ch.session.s = c.b.host.OpenSession(ch)
+	ch.session = c.b.host.OpenSession(ch)
 	c.mu.Lock()
 	if open := len(c.channels); open >= c.channelMax {
 		c.mu.Unlock()

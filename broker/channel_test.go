@@ -202,7 +202,7 @@ func TestPanicIsContained(t *testing.T) {
 		b := startBroker(t)
 		bystander, r := b.open(), b.open()
 		r.sync(1)
-		b.connections()[1].channel(1).session.s = nil
+		b.connections()[1].channel(1).session = nil
 		bystander.call(1, &amqp.QueueDeclare{Queue: "q"}, `queue.declare-ok queue="q" message-count=0 consumer-count=0`)
 		r.write(message(1, "", "q", nil))
 		r.dies("541 INTERNAL_ERROR - internal error")

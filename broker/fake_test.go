@@ -459,15 +459,27 @@ func (s *fakeSession) Submit(id meta.QueueID, cmd *queue.Command, token uint64) 
 		s.mu.Lock()
 		s.last, s.lastID = q, id
 	}
-	if cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet {
+	s.mu.Unlock()
+	cmd.Session = s.id
+	consumes := cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet
+	if err := q.submit(s, cmd, token); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		if consumes {
+			return q.submit(s, &queue.Command{Op: queue.OpSessionClose, Session: s.id}, 0)
+		}
+		return nil
+	}
+	if consumes {
 		s.served[q] = true
 	}
 	if n := len(s.dirty); n == 0 || s.dirty[n-1] != q {
 		s.dirty = append(s.dirty, q)
 	}
-	s.mu.Unlock()
-	cmd.Session = s.id
-	return q.submit(s, cmd, token)
+	return nil
 }
 
 func (s *fakeSession) Flush() {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"

@@ -86,14 +86,16 @@ func (s *Session) Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 	}
 	// Marked only now: a Flush in between would take the mark and find nothing to send.
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	consumes := cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet
 	if s.closed {
+		s.mu.Unlock()
 		if consumes { // the session's close went ahead of it: another one follows
-			return p.submit(s, &queue.Command{Op: queue.OpSessionClose, Session: s.id}, 0)
+			_ = p.submit(s, &queue.Command{Op: queue.OpSessionClose, Session: s.id}, 0) // a queue that is gone needs none
 		}
+		p.flush()
 		return nil
 	}
+	defer s.mu.Unlock()
 	if consumes {
 		if s.served == nil {
 			s.served = make(map[meta.QueueID]*pipeline)

@@ -91,9 +91,9 @@ func (l *Load) anyNode(rng *rand.Rand) *Node {
 
 // Limits of a load's publishers.
 const (
-	burstMax      = 12
-	openMax       = 200
-	publishPause  = 60 * time.Millisecond
+	burstMax      = 8
+	openMax       = 100
+	publishPause  = 200 * time.Millisecond
 	connectPause  = 300 * time.Millisecond
 	consumerLives = 8 * time.Second
 )

@@ -54,7 +54,7 @@ func (s Schedule) Run(c *Cluster) {
 func RandomSchedule(rng *rand.Rand, nodes, steps int) Schedule {
 	var s Schedule
 	for len(s) < steps {
-		after := time.Duration(50+rng.IntN(1500)) * time.Millisecond
+		after := time.Duration(20+rng.IntN(1200)) * time.Millisecond
 		if rng.IntN(8) == 0 {
 			after = time.Duration(rng.IntN(8000)) * time.Millisecond // long enough for a death
 		}

@@ -48,7 +48,7 @@ func runSeed(t *testing.T, seed uint64) {
 		plan.BodyBytesMax = 40 << 10
 	}
 	queues := 1 + rng.IntN(2)
-	schedule := RandomSchedule(rng, o.Nodes, 4+rng.IntN(14))
+	schedule := RandomSchedule(rng, o.Nodes, 6+rng.IntN(16))
 	defer func() {
 		if t.Failed() {
 			t.Logf("seed %d: %+v, %d queues, load %+v\n%v", seed, o, queues, plan, schedule)

@@ -14,7 +14,7 @@ import (
 func TestJoin(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
 		l.open(1).OnJoin(func(request []byte) ([]byte, error) {
-			time.Sleep(20 * time.Second) // a catalogue in trouble
+			<-time.After(20 * time.Second) // a catalogue in trouble
 			switch {
 			case len(request) == limits.JoinBytesMax:
 				return bytes.Repeat([]byte("y"), limits.JoinBytesMax), nil
