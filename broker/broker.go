@@ -47,6 +47,8 @@ type Broker struct {
 	// tick counts the turns of the watch: the coarse clock of everything that is looked after there.
 	tick atomic.Uint32
 
+	leaser leaser // nil: the host needs no lease
+
 	mu        sync.Mutex
 	conns     map[uint64]*conn
 	lastConn  uint64
@@ -67,6 +69,7 @@ func New(opt Options) *Broker {
 		idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	b.tick.Store(1) // 0 stands for never
+	b.leaser, _ = opt.Host.(leaser)
 	b.host.OnChange(b.changed)
 	go b.watch()
 	return b

@@ -10,6 +10,14 @@ type placer interface {
 	Place(want int) []meta.NodeID
 }
 
+// leaser tells whether the node may trust its view of the catalogue: a Host that is part of a cluster is one.
+type leaser interface {
+	// Leased is cheap: it is asked for every publish.
+	Leased() bool
+}
+
+func (b *Broker) leased() bool { return b.leaser == nil || b.leaser.Leased() }
+
 // ReplicasFor chooses the bootstrap set of a durable queue with these arguments.
 func ReplicasFor(h interface{ Node() meta.NodeID }, args meta.Arguments) []meta.NodeID {
 	p, ok := h.(placer)

@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"strconv"
 
 	"github.com/warrenmq/warren/amqp"
@@ -123,6 +124,40 @@ func (ch *channel) publish() error {
 			return err
 		}
 	}
+	if err := ch.route(exchangeName); err != nil {
+		return err
+	}
+	if !ch.c.b.leased() {
+		if !ch.awaitLease() {
+			ch.refuse()
+			return nil
+		}
+		if err := errors.Join(ch.aim(exchangeName), ch.route(exchangeName)); err != nil { // what was heard meanwhile counts
+			return err
+		}
+	}
+	targets := w.targets
+	ch.publishTo.in++
+	ch.publishTo.out += uint64(len(targets))
+	if ch.confirming {
+		ch.publishTo.toConfirm++
+	}
+	ch.touch()
+	if len(targets) == 0 {
+		ch.unroutable()
+	} else {
+		ch.enqueue(targets)
+	}
+	if cap(p.env.b) > envelopeBytesPooled {
+		ch.dropPublishing()
+	}
+	return nil
+}
+
+// route finds the queues of the message in the making and leaves them in ch.w.targets.
+func (ch *channel) route(exchangeName []byte) error {
+	p, w := &ch.publishing, ch.w
+	env := p.env.b
 	targets, reason := ch.publishTo.router.Route(exchangeName, env[p.routeFrom:p.properties-4], ch.headers(), w.targets[:0])
 	if reason == exchange.OK && w.view.Flags()&amqp.FlagHeaders != 0 {
 		var err error
@@ -138,20 +173,6 @@ func (ch *channel) publish() error {
 		return errInternalExchange(exchangeResource(ch.c.vhost, string(exchangeName)))
 	case len(targets) > limits.TargetsPerPublishMax:
 		return errTargetsMax(len(targets), limits.TargetsPerPublishMax)
-	}
-	ch.publishTo.in++
-	ch.publishTo.out += uint64(len(targets))
-	if ch.confirming {
-		ch.publishTo.toConfirm++
-	}
-	ch.touch()
-	if len(targets) == 0 {
-		ch.unroutable()
-	} else {
-		ch.enqueue(targets)
-	}
-	if cap(p.env.b) > envelopeBytesPooled {
-		ch.dropPublishing()
 	}
 	return nil
 }
@@ -297,6 +318,25 @@ func (ch *channel) enqueue(targets []meta.QueueID) {
 	}
 	cmd.Envelope = nil
 	ch.touch()
+}
+
+// awaitLease holds a publish back while the node may not trust its view of the catalogue (PROTOCOL 5); false: for longer than a publish may take.
+func (ch *channel) awaitLease() bool {
+	b := ch.c.b
+	deadline := b.tick.Load() + ticks(b.opt.PublishTimeout)
+	ch.c.await(ch.w, func() bool { return b.leased() || int32(b.tick.Load()-deadline) >= 0 })
+	return b.leased()
+}
+
+// refuse nacks the message in the making: it is not known to be stored.
+func (ch *channel) refuse() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.stats.published++
+	if ch.state == chanOpen {
+		ch.confirmed(ch.confirm.publishes.skip(), false)
+		ch.wakeConfirms()
+	}
 }
 
 // unroutable returns or drops a message that no queue gets; either way it is confirmed.

@@ -73,6 +73,9 @@ func (c *conn) look(now uint32) {
 	if c.lent.Load() && c.reading.Load() && c.partialSince.Load() == 0 && now-c.receivedTick.Load() >= idleTicks {
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the reader wakes, gives its buffer back and goes on
 	}
+	if c.waiters.Load() > 0 {
+		c.signal() // somebody may wait for a lease, or for time to pass
+	}
 	if c.operations.Load() > 0 || c.inflightCount.Load() > 0 {
 		for _, ch := range c.channelList() {
 			ch.look(now)
