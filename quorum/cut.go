@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/segment"
 )
 
 // isFatal tells an error after which the disk's state is unknown, or a damaged file, from one that may pass.
@@ -22,16 +24,27 @@ type stateCut struct {
 	snapshot []byte
 	live     []queue.Seq
 	envs     [][]byte // nil: on disk
+	pin      segment.Cut
 }
 
 // cut takes the present state. Called with g.mu held.
 func (g *group) cut() *stateCut {
-	c := &stateCut{index: g.applied, snapshot: g.m.AppendSnapshot(nil)}
+	c := &stateCut{index: g.applied, snapshot: g.m.AppendSnapshot(nil), pin: g.disk.store.Cut()}
+	g.disk.pins = append(g.disk.pins, c.pin)
 	for seq := range g.m.Live {
 		c.live = append(c.live, seq)
 		c.envs = append(c.envs, g.bodies.get(seq))
 	}
 	return c
+}
+
+// unpin lets the message store collect again what the cut refers to.
+func (g *group) unpin(c *stateCut) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.disk.pins, c.pin); i >= 0 {
+		g.disk.pins = slices.Delete(g.disk.pins, i, i+1)
+	}
 }
 
 // write streams the cut: index, snapshot, then the bodies.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -27,11 +28,14 @@ type disk struct {
 	dir  string
 
 	// Guarded by the replica's mu.
-	store     *segment.Store
-	busy      bool // a checkpoint is asked for or under way
-	recording bool
-	entries   []checkpoint.Entry // applied since the cut, not in tail yet
-	logBytes  int64              // log written since the last cut
+	store      *segment.Store
+	busy       bool // a checkpoint is asked for or under way
+	recording  bool
+	entries    []checkpoint.Entry // applied since the cut, not in tail yet
+	logBytes   int64              // log written since the last cut
+	logTotal   int64              // log applied since the replica was loaded
+	milestones []milestone        // where in the log each limits.LogMilestoneBytes end
+	pins       []segment.Cut      // of state cuts that are being streamed
 
 	tmu  sync.Mutex // held while tail is written; taken after the replica's mu
 	tail *checkpoint.Tail
@@ -104,9 +108,32 @@ func (d *disk) restore(r *replica, rec *checkpoint.Recovered) error {
 // note sees every entry applied. Called with the replica's mu held.
 func (d *disk) note(index uint64, cmd []byte) {
 	d.logBytes += int64(len(cmd))
+	d.logTotal += int64(len(cmd))
+	if n := len(d.milestones); n == 0 || d.logTotal-d.milestones[n-1].total >= limits.LogMilestoneBytes {
+		d.milestones = append(d.milestones, milestone{index, d.logTotal})
+	}
 	if d.recording {
 		d.entries = append(d.entries, checkpoint.Entry{Index: index, Command: cmd})
 	}
+}
+
+// milestone says how much log had been applied with an entry.
+type milestone struct {
+	index uint64
+	total int64
+}
+
+// keepFrom returns the index up to which the log may be cut so that members that were away a moment need no full copy: what is older than the last limits.LogKeptBytes. 0: nothing is.
+// Called with the replica's mu held.
+func (d *disk) keepFrom() uint64 {
+	cut := uint64(0)
+	n := 0
+	for n < len(d.milestones) && d.logTotal-d.milestones[n].total > limits.LogKeptBytes {
+		cut = d.milestones[n].index
+		n++
+	}
+	d.milestones = d.milestones[n:]
+	return cut
 }
 
 // due tells whether it is time for a checkpoint, and counts it as asked for. Called with the replica's mu held.
@@ -178,7 +205,10 @@ func (g *group) checkpoint() error {
 	if err := g.cutLog(); err != nil {
 		return err
 	}
-	return d.store.Collect(c.cut)
+	g.mu.Lock()
+	pins := slices.Clone(d.pins)
+	g.mu.Unlock()
+	return d.store.Collect(c.cut, pins...)
 }
 
 // write makes the checkpoint durable and follows the queue until little is left for Sync.
@@ -266,12 +296,20 @@ func (d *disk) account(r *replica) {
 	}
 }
 
-// logKeptEntries is how many entries of the log stay behind a checkpoint.
+// logKeptEntries is how many entries of the log stay behind a checkpoint of a queue with one replica.
 const logKeptEntries = 16
 
 // cutLog has the library forget the log before what Sync makes durable.
 func (g *group) cutLog() error {
 	opt := dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: logKeptEntries}
+	if len(g.memberNodes()) > 1 {
+		g.mu.Lock()
+		opt.CompactionOverhead, opt.CompactionIndex = 0, g.disk.keepFrom()
+		g.mu.Unlock()
+		if opt.CompactionIndex == 0 {
+			return nil // the log is short; a later checkpoint cuts it
+		}
+	}
 	rs, err := g.host.nh.RequestSnapshot(uint64(g.id), opt, limits.ProposalTimeoutMillis*time.Millisecond)
 	if err != nil {
 		return nil // a later checkpoint cuts it

@@ -617,7 +617,9 @@ func (s *stateMachine) PrepareSnapshot() (any, error) {
 
 // SaveSnapshot streams a cut.
 func (s *stateMachine) SaveSnapshot(cut any, w io.Writer, _ <-chan struct{}) error {
-	return cut.(*stateCut).write(w, &s.replica)
+	c := cut.(*stateCut)
+	defer (*group)(s).unpin(c)
+	return c.write(w, &s.replica)
 }
 
 // RecoverFromSnapshot replaces the state by a streamed cut. Nodes attach again.
@@ -629,7 +631,13 @@ func (s *stateMachine) RecoverFromSnapshot(r io.Reader, _ <-chan struct{}) error
 	if err := readCut(r, &g.replica); err != nil {
 		return err
 	}
-	return g.disk.rewrite(&g.replica)
+	if err := g.disk.rewrite(&g.replica); err != nil {
+		return g.host.fatal(err)
+	}
+	if g.leaderNode() != 0 {
+		go g.follow() // this node's pipeline attaches again
+	}
+	return nil
 }
 
 // Close is the end of the replica in the library.

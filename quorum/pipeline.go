@@ -31,7 +31,8 @@ type pipeline struct {
 	target  target   // where to propose; nil while the queue is starting
 	sending bool     // one goroutine proposes at a time, so that batches keep their order
 	again   bool     // the window or the target changed while sending
-	gone    bool
+	gone    bool     // nothing goes through any more
+	fenced  bool     // because this incarnation was declared dead; else the queue was deleted
 
 	stream     sync.Mutex // held while the stream of the serving replica is taken; taken before mu
 	seen       uint64     // highest log index that a stream has reached
@@ -125,7 +126,11 @@ func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
 	}
 	p.mu.Lock()
 	if p.gone {
+		fenced := p.fenced
 		p.mu.Unlock()
+		if fenced {
+			return ErrClosed // not ErrNoQueue: nothing may be taken for done
+		}
 		return ErrNoQueue
 	}
 	b := p.open
@@ -541,7 +546,7 @@ func (p *pipeline) finish(code queue.Code, gone bool) {
 		p.mu.Unlock()
 		return
 	}
-	p.gone = true
+	p.gone, p.fenced = true, !gone
 	rest := append(append([]*batch(nil), p.flight...), p.full...)
 	if p.open != nil {
 		rest = append(rest, p.open)

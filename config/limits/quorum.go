@@ -14,6 +14,11 @@ const (
 	// CheckpointLogBytes is how much log a queue writes before its next checkpoint. Used by quorum.
 	CheckpointLogBytes = 64 << 20
 
+	// LogKeptBytes is how much log of a queue with several replicas stays behind a checkpoint, so that a member that was away for a moment needs no full copy; LogMilestoneBytes
+	// how exactly that is kept. Used by quorum.
+	LogKeptBytes      = 32 << 20
+	LogMilestoneBytes = 1 << 20
+
 	// CheckpointTailBytes is how much of the log behind a checkpoint's cut may be left for the synchronous end of it. Used by quorum.
 	CheckpointTailBytes = 256 << 10
 

@@ -85,8 +85,8 @@ func (n *Network) prove(raw net.Conn) (*session, error) {
 		if no := n.ready(peer, purpose); no != nil {
 			return no
 		}
-		s = n.newSession(conn, raw, peer, purpose)
-		return n.add(s, true)
+		s = newSession(n, conn, raw, peer, purpose, true)
+		return n.add(s)
 	})
 	crowdedOut := !n.dropUnproved(raw)
 	if err == nil {
@@ -149,20 +149,6 @@ func (n *Network) ready(peer Peer, purpose Purpose) *RefusedError {
 		}
 	}
 	return nil
-}
-
-// newSession makes the session that fits a purpose.
-func (n *Network) newSession(conn, raw net.Conn, peer Peer, purpose Purpose) *session {
-	ms := time.Millisecond
-	switch purpose {
-	case PurposeRaft:
-		return newSession(n, conn, raw, peer, purpose, limits.RaftMessageBytesMax, limits.RaftPingMillis*ms, limits.RaftDeadMillis*ms)
-	case PurposeSnapshot:
-		return newSession(n, conn, raw, peer, purpose, limits.SnapshotFrameBytesMax, limits.RaftPingMillis*ms, limits.SnapshotProgressMillis*ms)
-	case PurposeLink:
-		return newSession(n, conn, raw, peer, purpose, limits.LinkFrameBytesMax, limits.LinkPingMillis*ms, limits.LinkDeadMillis*ms)
-	}
-	return newSession(n, conn, raw, peer, purpose, limits.JoinBytesMax, limits.RaftPingMillis*ms, limits.JoinMillis*ms)
 }
 
 // admitUnproved gives an accepted connection a place, the oldest one's if there is no other.
@@ -253,8 +239,8 @@ func (n *Network) dial(ctx context.Context, dial dialer, node uint64, purpose Pu
 		if err != nil {
 			return err
 		}
-		s = n.newSession(conn, raw, peer, purpose)
-		if no := n.add(s, false); no != nil {
+		s = newSession(n, conn, raw, peer, purpose, false)
+		if no := n.add(s); no != nil {
 			return ErrClosed
 		}
 		return nil

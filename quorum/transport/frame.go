@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -52,8 +53,9 @@ func appendFrame(dst []byte, kind frameKind, payload []byte) []byte {
 
 // frameReader takes frames from a stream.
 type frameReader struct {
-	from            io.Reader // buffered
+	from            *bufio.Reader
 	payloadBytesMax int
+	views           bool // payloads that fit the reader's buffer are returned where they are and are good until the next call
 	head            [frameHeaderBytes]byte
 }
 
@@ -86,6 +88,14 @@ func (r *frameReader) next(buf []byte) (frameKind, []byte, error) {
 
 // fill reads length bytes.
 func (r *frameReader) fill(buf []byte, length int) ([]byte, error) {
+	if r.views && length <= r.from.Size() {
+		view, err := r.from.Peek(length)
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		r.from.Discard(len(view)) // it is buffered
+		return view, err
+	}
 	if cap(buf) >= length {
 		buf = buf[:length]
 		return buf, r.readFull(buf)

@@ -39,6 +39,31 @@ func TestFramesComeBack(t *testing.T) {
 	}
 }
 
+// Views are frames, too, and what does not fit the reader's buffer comes in the caller's.
+func TestViews(t *testing.T) {
+	sizes := []int{0, 5, 60, 64, 65, 30, 200, 64, 1}
+	var wire []byte
+	for i, size := range sizes {
+		wire = appendFrame(wire, frameData, bytes.Repeat([]byte{byte(i + 1)}, size))
+	}
+	r := &frameReader{from: bufio.NewReaderSize(iotest.HalfReader(bytes.NewReader(wire)), 64), payloadBytesMax: 1000, views: true}
+	for i, size := range sizes {
+		_, payload, err := r.next(nil)
+		must(t, err)
+		if !bytes.Equal(payload, bytes.Repeat([]byte{byte(i + 1)}, size)) {
+			t.Errorf("frame %d came back as %d bytes %x", i, len(payload), payload)
+		}
+	}
+	r = &frameReader{from: bufio.NewReaderSize(bytes.NewReader(wire[:40]), 64), payloadBytesMax: 1000, views: true}
+	for range 2 {
+		_, _, err := r.next(nil)
+		must(t, err)
+	}
+	if _, _, err := r.next(nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a frame that is cut: %v", err)
+	}
+}
+
 // Whatever bit flips, no frame comes out; wherever the stream ends, it is no clean end.
 func TestDamagedFrames(t *testing.T) {
 	frame := appendFrame(nil, frameData, []byte("sixteen bytes 16"))

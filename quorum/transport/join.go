@@ -30,7 +30,7 @@ func Join(ctx context.Context, dial func(ctx context.Context, addr string) (net.
 		if err != nil {
 			return err
 		}
-		s = newSession(nil, conn, raw, peer, PurposeJoin, limits.JoinBytesMax, limits.RaftPingMillis*time.Millisecond, limits.JoinMillis*time.Millisecond)
+		s = newSession(nil, conn, raw, peer, PurposeJoin, false)
 		return nil
 	})
 	if err != nil {

@@ -162,19 +162,18 @@ func (n *Network) sessionsOf(which func(*session) bool) []*session {
 	return all
 }
 
-// add enters a session that proved itself; called is false for those that this node opened.
-func (n *Network) add(s *session, called bool) *RefusedError {
+// add enters a session that proved itself.
+func (n *Network) add(s *session) *RefusedError {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case n.shut:
 		return refuse(codeNotReady, "it is stopping")
-	case called && n.accepted >= limits.PeerConnectionsMax:
+	case s.called && n.accepted >= limits.PeerConnectionsMax:
 		return refuse(codeCrowded, "it has %d", n.accepted)
 	}
 	n.sessions[s] = struct{}{}
-	if called {
-		s.called = true
+	if s.called {
 		n.accepted++
 	}
 	return nil

@@ -136,34 +136,37 @@ func (c *raftConnection) SendMessageBatch(batch pb.MessageBatch) error {
 
 // withoutProposals leaves out what the library would forward to a leader (PROTOCOL 1). The slice is the library's and stays as it is.
 func (c *raftConnection) withoutProposals(all []pb.Message) []pb.Message {
-	isProposal := func(m pb.Message) bool { return m.Type == pb.Propose }
-	if !slices.ContainsFunc(all, isProposal) {
-		return all
+	for i := range all { // by index: a message is half a kilobyte
+		if all[i].Type == pb.Propose {
+			kept := slices.DeleteFunc(slices.Clone(all), func(m pb.Message) bool { return m.Type == pb.Propose })
+			c.n.counts.proposalsDropped.Add(uint64(len(all) - len(kept)))
+			return kept
+		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), isProposal)
-	c.n.counts.proposalsDropped.Add(uint64(len(all) - len(kept)))
-	return kept
+	return all
 }
 
 // sendBatch sends a batch in frames of bounded size.
 func (c *raftConnection) sendBatch(batch pb.MessageBatch) error {
 	rest := batch.Requests
 	for len(rest) > 0 {
-		count, size := 0, 0
-		for count < len(rest) && size < limits.RaftFrameBytes {
-			size += rest[count].SizeUpperLimit()
+		count, sizeMax := 0, batchBytesMax
+		for count < len(rest) && sizeMax < limits.RaftFrameBytes {
+			sizeMax += messageBytesMax + rest[count].SizeUpperLimit()
 			count++
 		}
 		batch.Requests, rest = rest[:count], rest[count:]
-		if err := c.sendFrame(batch); err != nil {
+		if err := c.sendFrame(batch, sizeMax); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *raftConnection) sendFrame(batch pb.MessageBatch) error {
-	sizeMax := batch.SizeUpperLimit()
+// What a batch takes besides its messages, and each message besides what it says of itself: tags and lengths.
+const batchBytesMax, messageBytesMax = 64, 16
+
+func (c *raftConnection) sendFrame(batch pb.MessageBatch, sizeMax int) error {
 	if sizeMax > limits.RaftMessageBytesMax {
 		c.n.log.Error("a Raft message is too large to be sent", "node", c.node, "bytes", sizeMax)
 		c.n.counts.batchesLost.Add(1)
@@ -312,7 +315,9 @@ func (n *Network) serveRaft(s *session) {
 			n.ended(s, err)
 			return
 		}
-		buf = keepBuffer(payload)
+		if len(payload) > s.bufferBytes { // smaller ones are in the session's buffer
+			buf = keepBuffer(payload)
+		}
 		n.counts.raftBytesReceived.Add(uint64(len(payload)))
 		batch, err := decodeBatch(payload)
 		if err != nil {
@@ -347,12 +352,22 @@ func decodeBatch(payload []byte) (batch pb.MessageBatch, err error) {
 // dropForeign drops what the library must not get from another node: proposals, which it counts, messages that it only sends to itself, and ones to nobody. It
 // would panic about the latter two.
 func dropForeign(batch *pb.MessageBatch) (proposals uint64) {
-	batch.Requests = slices.DeleteFunc(batch.Requests, func(m pb.Message) bool {
+	kept := batch.Requests[:0]
+	for i := range batch.Requests {
+		m := &batch.Requests[i]
 		if m.Type == pb.Propose {
 			proposals++
 		}
-		return !travels(m.Type) || m.To == 0
-	})
+		if !travels(m.Type) || m.To == 0 {
+			continue
+		}
+		if len(kept) < i {
+			kept = append(kept, *m)
+		} else {
+			kept = batch.Requests[:i+1]
+		}
+	}
+	batch.Requests = kept
 	return proposals
 }
 

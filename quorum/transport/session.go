@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/warrenmq/warren/config/limits"
 )
 
 // session is one connection whose peer is proved: frames in and out, signs of life, an end with one reason.
@@ -19,21 +21,21 @@ type session struct {
 	raw     net.Conn // the connection itself: closing it waits for nobody
 	peer    Peer
 	purpose Purpose
-	called  bool // the peer opened it; guarded by owner.mu
+	called  bool // the peer opened it
 	in      frameReader
+	traits
 
 	// turn is the right to write. A channel, not a mutex: who waits for it waits as synctest and deadlines understand it.
 	turn chan struct{}
 
-	ping, dead time.Duration
-	began      time.Time
-	heard      atomic.Int64 // when bytes last arrived, as a duration since began
-	reading    atomic.Int64 // since when somebody waits for a frame; 0 = nobody does
-	resumed    atomic.Int64 // when this process last came back from a stop
-	due        int64        // when the next beat is to come; of the beats
-	wrote      atomic.Int64 // when a write last ended
-	beats      *time.Timer
-	onBeat     func() (again time.Duration) // what a link does with every beat; may be nil
+	began   time.Time
+	heard   atomic.Int64 // when bytes last arrived, as a duration since began
+	reading atomic.Int64 // since when somebody waits for a frame; 0 = nobody does
+	resumed atomic.Int64 // when this process last came back from a stop
+	due     int64        // when the next beat is to come; of the beats
+	wrote   atomic.Int64 // when a write last ended
+	beats   *time.Timer
+	onBeat  func() (again time.Duration) // what a link does with every beat; may be nil
 
 	ended chan struct{}
 	end   sync.Once
@@ -43,14 +45,37 @@ type session struct {
 // writePieceBytes is what one write deadline covers.
 const writePieceBytes = 1 << 20
 
-// readBufferBytes is the buffer for headers and small frames; larger payloads are read past it.
-const readBufferBytes = 32 << 10
+// traits are what sessions of one purpose have in common.
+type traits struct {
+	payloadBytesMax int // of what arrives
+	bufferBytes     int // for headers and small frames; larger payloads are read past it
+	ping, dead      time.Duration
+}
 
-func newSession(owner *Network, conn, raw net.Conn, peer Peer, purpose Purpose, payloadBytesMax int, ping, dead time.Duration) *session {
-	s := &session{owner: owner, conn: conn, raw: raw, peer: peer, purpose: purpose, ping: ping, dead: dead, began: time.Now(), turn: make(chan struct{}, 1), ended: make(chan struct{})}
+func traitsOf(purpose Purpose, called bool) traits {
+	const ms = time.Millisecond
+	const buffer, acknowledgements, many = 32 << 10, 1 << 10, 128 << 10
+	switch {
+	case purpose == PurposeLink:
+		return traits{limits.LinkFrameBytesMax, buffer, limits.LinkPingMillis * ms, limits.LinkDeadMillis * ms}
+	case purpose == PurposeRaft && called:
+		return traits{limits.RaftMessageBytesMax, many, limits.RaftPingMillis * ms, limits.RaftDeadMillis * ms}
+	case purpose == PurposeRaft:
+		return traits{refusalTextBytesMax, acknowledgements, limits.RaftPingMillis * ms, limits.RaftDeadMillis * ms}
+	case purpose == PurposeSnapshot && called:
+		return traits{limits.SnapshotFrameBytesMax, buffer, limits.RaftPingMillis * ms, limits.SnapshotProgressMillis * ms}
+	case purpose == PurposeSnapshot:
+		return traits{refusalTextBytesMax, acknowledgements, limits.RaftPingMillis * ms, limits.SnapshotProgressMillis * ms}
+	}
+	return traits{limits.JoinBytesMax, buffer, limits.RaftPingMillis * ms, limits.JoinMillis * ms}
+}
+
+// newSession makes a session of a connection that proved itself; called says that the peer opened it.
+func newSession(owner *Network, conn, raw net.Conn, peer Peer, purpose Purpose, called bool) *session {
+	s := &session{owner: owner, conn: conn, raw: raw, peer: peer, purpose: purpose, called: called, traits: traitsOf(purpose, called), began: time.Now(), turn: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.beats = time.AfterFunc(time.Hour, s.beat)
 	s.beats.Stop() // until live
-	s.in = frameReader{from: bufio.NewReaderSize(heardReader{s}, readBufferBytes), payloadBytesMax: payloadBytesMax}
+	s.in = frameReader{from: bufio.NewReaderSize(heardReader{s}, s.bufferBytes), payloadBytesMax: s.payloadBytesMax, views: purpose == PurposeRaft}
 	return s
 }
 
