@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/meta"
@@ -216,12 +217,8 @@ func (ch *channel) QueueDelete(m amqp.QueueDelete) error {
 		cond |= queue.IfEmpty
 	}
 	ch.async(func(ctx context.Context) error {
-		// The delete does not travel in the queue's pipeline: what the client has sent before it is carried out first where that decides. A queue that
-		// does not answer can be deleted.
-		if cond != 0 {
-			if err := ch.c.b.settle(ctx, q.ID); err != nil {
-				return errTimeout(what)
-			}
+		if err := ch.settleBefore(ctx, q.ID, cond); err != nil {
+			return errTimeout(what)
 		}
 		res, err := ch.c.b.host.DeleteQueue(ctx, q.ID, cond)
 		if err != nil && !errors.Is(err, quorum.ErrNoQueue) {
@@ -236,6 +233,25 @@ func (ch *channel) QueueDelete(m amqp.QueueDelete) error {
 		ch.replyUnless(m.NoWait, &amqp.QueueDeleteOk{MessageCount: count32(res.Messages)})
 		return nil
 	})
+	return nil
+}
+
+// deleteSettleMax is how long a delete without a condition waits for what the client sent before it, which only its count depends on.
+const deleteSettleMax = time.Second
+
+// settleBefore has what the client sent to the queue before a delete carried out first, for the delete does not travel in the queue's pipeline. A queue that does not answer can be deleted, but
+// not under a condition; one that was never started has nothing on its way.
+func (ch *channel) settleBefore(ctx context.Context, q meta.QueueID, cond queue.Condition) error {
+	b := ch.c.b
+	if cond != 0 {
+		return b.settle(ctx, q)
+	}
+	if st, ok := b.host.QueueStatus(q); !ok || st.State == quorum.StateParked {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteSettleMax)
+	defer cancel()
+	_ = b.settle(ctx, q) // in vain on a stuck queue
 	return nil
 }
 
