@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -196,15 +198,19 @@ func (h *Host) startRaft() error {
 		}
 		factory = h.net
 	}
+	names, _ := h.fs.List(raftDir(h)) // none in a new directory
 	nh, err := dragonboat.NewNodeHost(h.nodeHostConfig(factory))
 	if err == nil && nh == nil {
-		err = errors.New("the Raft library did not start and does not say why")
+		err = errors.New("it cannot be opened") // the library swallows some of its panics
 	}
-	if err != nil {
-		return fmt.Errorf("raft: %w", err)
+	switch {
+	case err == nil:
+		h.nh = nh
+		return nil
+	case len(names) > 0 && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.ENOSPC):
+		return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log does not open: " + err.Error()}
 	}
-	h.nh = nh
-	return nil
+	return fmt.Errorf("raft: %w", err)
 }
 
 // nodeHostConfig is the library's configuration. Its defaults take gigabytes; see docs/adr on dragonboat.

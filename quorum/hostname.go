@@ -44,41 +44,31 @@ func adoptHostName(fs storage.FS, dir string) error {
 			return err
 		}
 	}
-	return forgetHostName(fs, filepath.Join(dir, host))
+	return forgetHostName(fs, filepath.Join(dir, flagFile))
 }
 
 // forgetHostName removes the host's name from the library's flag file; without one it checks none.
-func forgetHostName(fs storage.FS, hostDir string) error {
-	deployments, err := fs.List(hostDir)
-	if err != nil {
+func forgetHostName(fs storage.FS, name string) error {
+	if _, err := fs.Stat(name); err != nil {
 		return nil // a new directory
 	}
-	for _, d := range deployments {
-		name := filepath.Join(hostDir, d, flagFile)
-		if _, err := fs.Stat(name); err != nil {
-			continue
-		}
-		src, err := storage.ReadFile(fs, name, flagFileBytesMax)
-		if err != nil {
-			return err
-		}
-		var s pb.RaftDataStatus
-		if len(src) < flagChecksumBytes || flagChecksum(src[flagChecksumBytes:]) != string(src[:flagChecksumBytes]) || s.Unmarshal(src[flagChecksumBytes:]) != nil {
-			return &storage.CorruptError{File: name, OffsetBytes: -1, Reason: "the file does not match its checksum"}
-		}
-		if s.Hostname == "" {
-			continue
-		}
-		s.Hostname = ""
-		body, err := s.Marshal()
-		if err != nil {
-			return err
-		}
-		if err := storage.WriteFile(fs, name, append([]byte(flagChecksum(body)), body...)); err != nil {
-			return err
-		}
+	src, err := storage.ReadFile(fs, name, flagFileBytesMax)
+	if err != nil {
+		return err
 	}
-	return nil
+	var s pb.RaftDataStatus
+	if len(src) < flagChecksumBytes || flagChecksum(src[flagChecksumBytes:]) != string(src[:flagChecksumBytes]) || s.Unmarshal(src[flagChecksumBytes:]) != nil {
+		return &storage.CorruptError{File: name, OffsetBytes: -1, Reason: "the file does not match its checksum"}
+	}
+	if s.Hostname == "" {
+		return nil
+	}
+	s.Hostname = ""
+	body, err := s.Marshal()
+	if err != nil {
+		return err
+	}
+	return storage.WriteFile(fs, name, append([]byte(flagChecksum(body)), body...))
 }
 
 func flagChecksum(body []byte) string {

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -53,10 +52,10 @@ func appendFrame(dst []byte, kind frameKind, payload []byte) []byte {
 
 // frameReader takes frames from a stream.
 type frameReader struct {
-	from            *bufio.Reader
+	from            window
 	payloadBytesMax int
-	views           bool // payloads that fit the reader's buffer are returned where they are and are good until the next call
 	head            [frameHeaderBytes]byte
+	views           bool // payloads of up to PeerBufferBytes are returned where they were read and are good until the next call
 }
 
 // growBytes is how much of a large payload is read before more memory is taken for it: a length is believed as far as bytes follow.
@@ -65,44 +64,44 @@ const growBytes = 1 << 20
 // next reads one frame. The payload is in buf if it fits, otherwise in new memory. Errors of the stream come as they are, io.EOF only between frames; what is wrong
 // with a frame is an ErrFrame, after which the stream is of no use.
 func (r *frameReader) next(buf []byte) (frameKind, []byte, error) {
-	if _, err := io.ReadFull(r.from, r.head[:]); err != nil {
-		return 0, nil, err
-	}
-	length := int(binary.BigEndian.Uint32(r.head[:]))
-	kind := frameKind(r.head[4])
-	switch {
-	case r.head[5] != 0 || r.head[6] != 0 || r.head[7] != 0 || kind < frameData || kind > frameError:
-		return 0, nil, fmt.Errorf("%w: header %x", ErrFrame, r.head)
-	case length > r.payloadBytesMax:
-		return 0, nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrFrame, length, r.payloadBytesMax)
-	}
-	payload, err := r.fill(buf, length)
+	view, err := r.from.next(frameHeaderBytes)
 	if err != nil {
 		return 0, nil, err
 	}
-	if sum := crc32.Update(crc32.Checksum(r.head[:8], castagnoli), castagnoli, payload); sum != binary.BigEndian.Uint32(r.head[8:]) {
+	copy(r.head[:], view)
+	head := r.head[:]
+	length := int(binary.BigEndian.Uint32(head))
+	kind := frameKind(head[4])
+	switch {
+	case head[5] != 0 || head[6] != 0 || head[7] != 0 || kind < frameData || kind > frameError:
+		return 0, nil, fmt.Errorf("%w: header %x", ErrFrame, head)
+	case length > r.payloadBytesMax:
+		return 0, nil, fmt.Errorf("%w: %d bytes, at most %d are taken", ErrFrame, length, r.payloadBytesMax)
+	}
+	payload, err := r.payload(buf, length)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if sum := crc32.Update(crc32.Checksum(head[:8], castagnoli), castagnoli, payload); sum != binary.BigEndian.Uint32(head[8:]) {
 		return 0, nil, fmt.Errorf("%w: its checksum does not match", ErrFrame)
 	}
 	return kind, payload, nil
 }
 
-// fill reads length bytes.
-func (r *frameReader) fill(buf []byte, length int) ([]byte, error) {
-	if r.views && length <= r.from.Size() {
-		view, err := r.from.Peek(length)
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		r.from.Discard(len(view)) // it is buffered
-		return view, err
+func (r *frameReader) payload(buf []byte, length int) ([]byte, error) {
+	if r.views && length <= limits.PeerBufferBytes {
+		return r.from.next(length)
 	}
 	if cap(buf) >= length {
 		buf = buf[:length]
-		return buf, r.readFull(buf)
+		return buf, r.from.readFull(buf)
 	}
 	buf = make([]byte, min(length, growBytes))
 	for read := 0; ; {
-		if err := r.readFull(buf[read:]); err != nil {
+		if err := r.from.readFull(buf[read:]); err != nil {
 			return nil, err
 		}
 		if len(buf) == length {
@@ -115,11 +114,48 @@ func (r *frameReader) fill(buf []byte, length int) ([]byte, error) {
 	}
 }
 
-func (r *frameReader) readFull(p []byte) error {
-	_, err := io.ReadFull(r.from, p)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
+// window is a buffered reader whose buffer grows with what is looked at in it.
+type window struct {
+	from io.Reader
+	buf  []byte
+	r, w int // buf[r:w] is read from the stream and not taken
+}
+
+// aheadBytes is how far a window reads beyond what is asked for: what is read of a large frame too early is moved once more.
+const aheadBytes = 64 << 10
+
+// next returns n bytes where they are, good until the next call. io.EOF means that there was none.
+func (b *window) next(n int) ([]byte, error) {
+	if b.r == b.w {
+		b.r, b.w = 0, 0
 	}
+	if b.w-b.r < n {
+		if n > len(b.buf)-b.r {
+			to := b.buf
+			if n > len(b.buf) {
+				to = make([]byte, n+aheadBytes)
+			}
+			b.r, b.w, b.buf = 0, copy(to, b.buf[b.r:b.w]), to
+		}
+		had, end := b.w > b.r, min(len(b.buf), max(b.r+n, b.w+aheadBytes))
+		k, err := io.ReadAtLeast(b.from, b.buf[b.w:end], b.r+n-b.w)
+		b.w += k
+		if err != nil {
+			if err == io.EOF && had {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+	b.r += n
+	return b.buf[b.r-n : b.r], nil
+}
+
+// readFull fills p, from the stream itself when the buffer is empty.
+func (b *window) readFull(p []byte) error {
+	k := copy(p, b.buf[b.r:b.w])
+	b.r += k
+	_, err := io.ReadFull(b.from, p[k:])
 	return err
 }
 

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -11,7 +10,7 @@ import (
 )
 
 func readerOf(b []byte, payloadBytesMax int) *frameReader {
-	return &frameReader{from: bufio.NewReader(bytes.NewReader(b)), payloadBytesMax: payloadBytesMax}
+	return &frameReader{from: window{from: bytes.NewReader(b), buf: make([]byte, 64)}, payloadBytesMax: payloadBytesMax}
 }
 
 func TestFramesComeBack(t *testing.T) {
@@ -21,7 +20,7 @@ func TestFramesComeBack(t *testing.T) {
 		wire = appendFrame(wire, frameData+frameKind(i%4), bytes.Repeat([]byte{byte(i + 1)}, size))
 	}
 	for _, from := range []io.Reader{bytes.NewReader(wire), iotest.HalfReader(bytes.NewReader(wire)), iotest.DataErrReader(bytes.NewReader(wire))} {
-		r := &frameReader{from: bufio.NewReader(from), payloadBytesMax: 9 * growBytes}
+		r := &frameReader{from: window{from: from, buf: make([]byte, 4096)}, payloadBytesMax: 9 * growBytes}
 		buf := make([]byte, 0, 5000)
 		for i, size := range sizes {
 			kind, payload, err := r.next(buf)
@@ -39,14 +38,14 @@ func TestFramesComeBack(t *testing.T) {
 	}
 }
 
-// Views are frames, too, and what does not fit the reader's buffer comes in the caller's.
+// Views are frames, too.
 func TestViews(t *testing.T) {
 	sizes := []int{0, 5, 60, 64, 65, 30, 200, 64, 1}
 	var wire []byte
 	for i, size := range sizes {
 		wire = appendFrame(wire, frameData, bytes.Repeat([]byte{byte(i + 1)}, size))
 	}
-	r := &frameReader{from: bufio.NewReaderSize(iotest.HalfReader(bytes.NewReader(wire)), 64), payloadBytesMax: 1000, views: true}
+	r := &frameReader{from: window{from: iotest.HalfReader(bytes.NewReader(wire)), buf: make([]byte, 64)}, payloadBytesMax: 1000, views: true}
 	for i, size := range sizes {
 		_, payload, err := r.next(nil)
 		must(t, err)
@@ -54,7 +53,8 @@ func TestViews(t *testing.T) {
 			t.Errorf("frame %d came back as %d bytes %x", i, len(payload), payload)
 		}
 	}
-	r = &frameReader{from: bufio.NewReaderSize(bytes.NewReader(wire[:40]), 64), payloadBytesMax: 1000, views: true}
+	r = readerOf(wire[:40], 1000)
+	r.views = true
 	for range 2 {
 		_, _, err := r.next(nil)
 		must(t, err)

@@ -88,6 +88,7 @@ func (e *raftEnd) GetConnection(ctx context.Context, target string) (raftio.ICon
 	e.n.mu.Lock()
 	defer e.n.mu.Unlock()
 	if e.n.shut {
+		c.cancel()
 		return nil, ErrClosed
 	}
 	e.n.raft = append(e.n.raft, c)
@@ -304,19 +305,15 @@ func (c *raftConnection) heardOf() {
 // serveRaft takes the Raft messages of another node.
 func (n *Network) serveRaft(s *session) {
 	s.live()
-	var buf []byte
 	source := Target(n.cfg.Cluster, s.peer.Node)
 	for {
-		kind, payload, err := s.receive(buf)
+		kind, payload, err := s.receive(nil)
 		if err == nil && kind != frameData {
 			err = s.fail(fmt.Errorf("%w: kind %d among Raft messages", ErrFrame, kind))
 		}
 		if err != nil {
 			n.ended(s, err)
 			return
-		}
-		if len(payload) > s.bufferBytes { // smaller ones are in the session's buffer
-			buf = keepBuffer(payload)
 		}
 		n.counts.raftBytesReceived.Add(uint64(len(payload)))
 		batch, err := decodeBatch(payload)

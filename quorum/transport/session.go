@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,13 +47,13 @@ const writePieceBytes = 1 << 20
 // traits are what sessions of one purpose have in common.
 type traits struct {
 	payloadBytesMax int // of what arrives
-	bufferBytes     int // for headers and small frames; larger payloads are read past it
+	bufferBytes     int // of the reader, to begin with
 	ping, dead      time.Duration
 }
 
 func traitsOf(purpose Purpose, called bool) traits {
 	const ms = time.Millisecond
-	const buffer, acknowledgements, many = 32 << 10, 1 << 10, 128 << 10
+	const buffer, acknowledgements, many = 32 << 10, 1 << 10, 64 << 10
 	switch {
 	case purpose == PurposeLink:
 		return traits{limits.LinkFrameBytesMax, buffer, limits.LinkPingMillis * ms, limits.LinkDeadMillis * ms}
@@ -75,7 +74,7 @@ func newSession(owner *Network, conn, raw net.Conn, peer Peer, purpose Purpose, 
 	s := &session{owner: owner, conn: conn, raw: raw, peer: peer, purpose: purpose, called: called, traits: traitsOf(purpose, called), began: time.Now(), turn: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.beats = time.AfterFunc(time.Hour, s.beat)
 	s.beats.Stop() // until live
-	s.in = frameReader{from: bufio.NewReaderSize(heardReader{s}, s.bufferBytes), payloadBytesMax: s.payloadBytesMax, views: purpose == PurposeRaft}
+	s.in = frameReader{from: window{from: heardReader{s}, buf: make([]byte, s.bufferBytes)}, payloadBytesMax: s.payloadBytesMax, views: purpose == PurposeRaft}
 	return s
 }
 
@@ -92,6 +91,9 @@ func (r heardReader) Read(p []byte) (int, error) {
 
 // now is the time since the session began, on the monotonic clock.
 func (s *session) now() int64 { return int64(time.Since(s.began)) }
+
+// stoppedFor is how late a beat must be to show that this process was stopped and not only busy.
+const stoppedFor = limits.LinkSilentMillis * time.Millisecond / 2
 
 // live starts the signs of life.
 func (s *session) live() {
@@ -115,7 +117,7 @@ func (s *session) beat() {
 		return
 	}
 	now := s.now()
-	if now-s.due > int64(s.ping) {
+	if now-s.due > int64(stoppedFor) {
 		s.resumed.Store(now)
 	}
 	again := min(s.ping, max(s.dead-s.quiet(), time.Millisecond))
