@@ -38,6 +38,7 @@ type catalogue struct {
 	kicks  kicks
 	leader atomic.Uint64 // node that leads, 0 if it is not known
 	news   chan struct{} // the leader changed
+	held   atomic.Bool   // pipelines hold something back until there is a lease
 
 	mu      sync.Mutex // held while the machine is stepped or cut
 	reached sync.Cond  // applied has grown
@@ -169,7 +170,19 @@ func (c *catalogue) onLeader(leader uint64) {
 			}
 		}
 		c.leases.lead(here, all)
+		if here && c.host.mux != nil {
+			for _, n := range all {
+				if token, ok := c.host.peers.token(n); ok {
+					c.host.mux.Retry(token) // whose address refuses has no lease any more
+				}
+			}
+		}
 	}
+	c.wake()
+}
+
+// wake has renew look at once.
+func (c *catalogue) wake() {
 	select {
 	case c.news <- struct{}{}:
 	default:
@@ -361,6 +374,9 @@ func (c *catalogue) apply(e *sm.Entry) ([]byte, error) {
 	for i := range cmds {
 		var reply meta.Reply
 		reply, c.effects = c.m.Apply(at, &cmds[i], c.effects)
+		if cmds[i].Op == meta.OpRegisterBoot && reply.Reason == meta.ReasonOK {
+			c.leases.heard(cmds[i].Node.ID)
+		}
 		replies = append(replies, reply)
 	}
 	c.applied = e.Index

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	pb "github.com/lni/dragonboat/v4/raftpb"
@@ -56,7 +57,7 @@ func (h *Host) openNetwork() error {
 		}
 		return linkConn{l}, nil
 	}
-	h.mux = link.New(link.Node(id.NodeID), dial, (*dispatcher)(h), h.peerChanged, h.log)
+	h.mux = link.New(link.Node(id.NodeID), dial, (*dispatcher)(h), h.peerChanged, h.peerRefused, h.log)
 	return nil
 }
 
@@ -107,6 +108,13 @@ func (h *Host) peerChanged(node link.Node, up bool) {
 			v.(*slot).peerUp()
 			return true
 		})
+	}
+}
+
+// peerRefused is told that another node could not be reached. Where nothing listens any more no process holds a lease (PROTOCOL 5).
+func (h *Host) peerRefused(node link.Node, err error) {
+	if id, ok := h.peers.id(node); ok && errors.Is(err, syscall.ECONNREFUSED) {
+		h.cat.leases.end(id)
 	}
 }
 

@@ -171,6 +171,16 @@ func (l *leases) own(voters []meta.NodeID) {
 	}
 }
 
+// heard notes that a node was heard without asking: it has registered an incarnation.
+func (l *leases) heard(node meta.NodeID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.granted[node]; l.leading {
+		g.asked = l.host.clock.leaseMillis()
+		l.granted[node] = g
+	}
+}
+
 // silentSince tells since when a node has not asked, counted from this node's leadership.
 func (l *leases) silentSince(node meta.NodeID) int64 {
 	l.mu.Lock()
@@ -201,6 +211,7 @@ func (c *catalogue) renew() {
 	for {
 		if c.leadsHere() {
 			c.leases.own(c.voters())
+			c.releaseHeld()
 			c.govern()
 		} else if leader := c.leaderNode(); leader != 0 {
 			c.askLease(leader)
@@ -214,6 +225,17 @@ func (c *catalogue) renew() {
 	}
 }
 
+// releaseHeld lets through what pipelines held back while there was no lease.
+func (c *catalogue) releaseHeld() {
+	if !c.host.Leased() || !c.held.Swap(false) {
+		return
+	}
+	c.host.slots.Range(func(_, v any) bool {
+		v.(*slot).pipe.release()
+		return true
+	})
+}
+
 // askLease asks the leader for a lease, counted from now.
 func (c *catalogue) askLease(leader meta.NodeID) {
 	boot := c.host.Boot()
@@ -223,6 +245,7 @@ func (c *catalogue) askLease(leader meta.NodeID) {
 	c.host.ask(leader, callLease, request, func(_ []byte, err error) {
 		if err == nil {
 			c.leases.until.Store(sent + limits.LeaseMillis)
+			c.releaseHeld()
 		}
 	})
 }

@@ -36,7 +36,9 @@ type pipeline struct {
 
 	stream     sync.Mutex // held while the stream of the serving replica is taken; taken before mu
 	seen       uint64     // highest log index that a stream has reached
-	streamN    uint64     // number of the present attachment: what comes from an older one is not listened to
+	held       []event    // what came while the node had no lease: it may have been declared dead
+	holding    bool
+	streamN    uint64 // number of the present attachment: what comes from an older one is not listened to
 	done       []Completion
 	deliveries []Delivery
 	lastD      map[queue.SessionID]uint64
@@ -401,8 +403,29 @@ func (in inlet) events(evs []event, index uint64) {
 	defer in.p.stream.Unlock()
 	if in.n == in.p.streamN {
 		in.p.seen = max(in.p.seen, index)
-		in.p.take(evs)
+		in.p.pass(evs)
 	}
+}
+
+// pass works through events at once, or holds them back while the node has no lease: a node that slept, or was cut off, may have been declared dead, and what it was sent belongs to
+// others by now. The next lease lets them through; the word of its death drops them. Called with p.stream held.
+func (p *pipeline) pass(evs []event) {
+	if !p.holding && p.host.Leased() {
+		p.take(evs)
+		return
+	}
+	p.holding = true
+	p.held = append(p.held, evs...)
+	p.host.cat.held.Store(true)
+}
+
+// release lets through what was held back.
+func (p *pipeline) release() {
+	p.stream.Lock()
+	defer p.stream.Unlock()
+	held := p.held
+	p.held, p.holding = nil, false
+	p.take(held)
 }
 
 // synced takes the full sync that begins a stream (PROTOCOL 2): the outcomes that were missed, then the deliveries.
@@ -414,10 +437,11 @@ func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 		return
 	}
 	p.seen = max(p.seen, index)
+	p.held = nil // the sync has what was held back
 	for _, o := range st.Outcomes {
 		p.answered(o.K, o.Exceptions)
 	}
-	p.take(deliveries)
+	p.pass(deliveries)
 	p.dropUnknownConsumers(st)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum/link"
+	"github.com/warrenmq/warren/quorum/transport"
 )
 
 // target returns what the library knows a node by.
@@ -165,12 +166,10 @@ func (h *Host) announceDeaths(l *local) {
 	}
 }
 
-// reborn gives the node a new incarnation after the cluster declared the present one dead (PROTOCOL 3): its clients go, its pipelines and transient queues end.
+// reborn gives the node a new incarnation after the cluster declared the present one dead (PROTOCOL 3): it is registered, every pipeline begins anew under it, and then the clients go, so that
+// one that comes back at once finds a node that serves. Transient queues of the dead incarnation go by the catalogue's word.
 func (h *Host) reborn(n *meta.Node) {
 	h.log.Warn("the cluster declared this node dead while it lived: its clients are closed and it starts anew", "boot", n.DeadBoot.Counter)
-	if h.cfg.OnFenced != nil {
-		h.cfg.OnFenced()
-	}
 	boot, err := h.cfg.Dir.NextBoot()
 	for err == nil && boot.Counter <= n.Boot.Counter {
 		boot, err = h.cfg.Dir.NextBoot()
@@ -182,38 +181,68 @@ func (h *Host) reborn(n *meta.Node) {
 	h.bmu.Lock()
 	h.boot = meta.Boot{Counter: boot.Counter, Nonce: boot.Nonce}
 	h.bmu.Unlock()
+	if h.net != nil {
+		h.net.SetBoot(transport.Boot{Counter: boot.Counter, Nonce: boot.Nonce})
+	}
+	registered := make(chan struct{})
+	go h.registerReborn(registered)
+	t := time.NewTimer(limits.RebornMillis * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-registered:
+	case <-t.C: // the clients must not wait longer
+	case <-h.closed:
+		return
+	}
 	h.slots.Range(func(id, v any) bool {
-		s := v.(*slot)
-		s.pipe.fail()
-		h.slots.CompareAndDelete(id, v)
-		s.mu.Lock()
-		run := s.run
-		s.mu.Unlock()
-		if run == nil {
-			return true
-		}
-		if g, ok := run.(*group); ok {
-			next := &slot{host: h, q: s.q, pipe: newPipeline(h, s.q.ID), run: g, touched: true}
-			h.slots.Store(id, next)
-			if g.serves() {
-				go g.follow()
-			}
-			return true
-		}
-		run.close()
+		h.renewSlot(id, v.(*slot))
 		return true
 	})
-	go func() {
-		for {
-			ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
-			err := h.registerBoot(ctx)
-			cancel()
-			if err == nil || h.wait(limits.LeaseRenewMillis*time.Millisecond, nil) != nil {
-				return
-			}
-			h.log.Warn("the new incarnation could not be registered yet", "error", err)
+	if h.cfg.OnFenced != nil {
+		h.cfg.OnFenced()
+	}
+}
+
+// renewSlot gives a queue a pipeline of the present incarnation in one step, and ends the old one.
+func (h *Host) renewSlot(id any, old *slot) {
+	old.mu.Lock()
+	run, gone, q := old.run, old.gone, old.q
+	old.mu.Unlock()
+	next := &slot{host: h, q: q, pipe: newPipeline(h, q.ID)}
+	g, replica := run.(*group)
+	if replica {
+		next.run, next.touched = g, true
+	}
+	if gone || !h.slots.CompareAndSwap(id, old, next) {
+		return
+	}
+	old.pipe.fail()
+	switch {
+	case replica && g.leads():
+		go h.serve(q.ID, g)
+	case replica && g.leaderNode() != 0:
+		go g.follow()
+	case !replica && run != nil:
+		run.close()
+	}
+}
+
+// registerReborn registers the present incarnation, however long it takes.
+func (h *Host) registerReborn(done chan<- struct{}) {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+		err := h.registerBoot(ctx)
+		cancel()
+		if err == nil {
+			h.cat.wake()
+			close(done)
+			return
 		}
-	}()
+		h.log.Warn("the new incarnation could not be registered yet", "error", err)
+		if h.wait(limits.LeaseRenewMillis*time.Millisecond, nil) != nil {
+			return
+		}
+	}
 }
 
 // govern is the catalogue leader's care for the cluster, every limits.LeaseRenewMillis: nodes that joined get their replica of the catalogue, nodes that a majority lost are declared dead.

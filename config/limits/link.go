@@ -35,6 +35,9 @@ const (
 	// DeadMillis is how long a node must have been silent to be declared dead, if a majority does not hear it. Used by quorum.
 	DeadMillis = 5_000
 
+	// RebornMillis is how long the clients of a node that was declared dead while it lived wait until its new incarnation is registered, before they are closed anyway. Used by quorum.
+	RebornMillis = 2_000
+
 	// KickRankMillis is the pause between the kicks of the members that could lead, KickStartMillis the same for a group that starts, KickAgainMillis the first pause before a
 	// member kicks itself again. Used by quorum.
 	KickRankMillis  = 200

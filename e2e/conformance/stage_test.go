@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -161,3 +162,8 @@ func next[T any](t *testing.T, c <-chan T, what string) T {
 	}
 	panic("unreachable")
 }
+
+// errCount is a number that is not yet what a test waits for.
+type errCount struct{ got, want int }
+
+func (e errCount) Error() string { return fmt.Sprintf("%d, want %d", e.got, e.want) }

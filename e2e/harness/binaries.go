@@ -44,12 +44,12 @@ func RemoveBuilds() {
 }
 
 // ServerBinary returns the path of the server, built once unless WARREN_BIN names one.
-func ServerBinary() (string, error) { return binary(envServer, "warren") }
+func ServerBinary() (string, error) { return commandBinary(envServer, "warren") }
 
 // ControlBinary returns the path of amqpctl, built once unless AMQPCTL_BIN names one.
-func ControlBinary() (string, error) { return binary(envControl, "amqpctl") }
+func ControlBinary() (string, error) { return commandBinary(envControl, "amqpctl") }
 
-func binary(env, command string) (string, error) {
+func commandBinary(env, command string) (string, error) {
 	if path := os.Getenv(env); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%s: %w", env, err)

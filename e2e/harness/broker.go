@@ -134,6 +134,9 @@ func (b *Broker) Command() *exec.Cmd {
 	return cmd
 }
 
+// SetEnv replaces Options.Env for the next start.
+func (b *Broker) SetEnv(env ...string) { b.opts.Env = env }
+
 // cleanEnviron is the environment without what the broker would take for its settings.
 func cleanEnviron() []string {
 	var env []string

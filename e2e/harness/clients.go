@@ -13,6 +13,9 @@ import (
 // answerTimeout bounds how long a test waits for one answer of a healthy broker.
 const answerTimeout = 30 * time.Second
 
+// closeTimeout bounds how long a test waits for the end of a connection that it has no more use for.
+const closeTimeout = 5 * time.Second
+
 // Connect opens a connection that ends with the test.
 func (b *Broker) Connect(t testing.TB) *amqp.Connection {
 	t.Helper()
@@ -20,7 +23,7 @@ func (b *Broker) Connect(t testing.TB) *amqp.Connection {
 	if err != nil {
 		t.Fatalf("connect to %s: %v", b.AMQP, err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
 	return conn
 }
 

@@ -89,7 +89,7 @@ func thousand(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	b, end, err := prepare(harness.Options{Env: harness.SmallHeap})
+	b, end, err := prepare(harness.Options{})
 	if err != nil {
 		return err
 	}

@@ -104,13 +104,14 @@ func killsWanted(t *testing.T) int {
 	return int(number(t, envKills, killsDefault))
 }
 
-func newStage(t *testing.T, patience time.Duration) *stage {
+// newStage starts a broker and the load that made makes for its ledger.
+func newStage(t *testing.T, patience time.Duration, made func(*totalqueue.Ledger) []harness.Source, sinks []harness.Sink) *stage {
 	t.Helper()
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", envSeed, seed)
 	s := &stage{ledger: totalqueue.New(), rng: rand.New(rand.NewPCG(seed, 1)), broker: harness.Start(t, harness.Options{Patience: patience})}
 	declareQueues(t, s.broker)
-	s.load = harness.StartLoad(t, s.broker, s.ledger, seed, sources(s.ledger), sinks)
+	s.load = harness.StartLoad(t, s.broker, s.ledger, seed, made(s.ledger), sinks)
 	return s
 }
 
@@ -130,15 +131,14 @@ func (s *stage) kill(t *testing.T, n int, load time.Duration) {
 	t.Logf("kill %d: AMQP after %v, all publishers served %v later", n, started.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }
 
-// TestKillNineLosesNothing is the promise of a durable queue.
-func TestKillNineLosesNothing(t *testing.T) {
-	kills := killsWanted(t)
-	s := newStage(t, time.Minute+time.Duration(kills)*10*time.Second)
+// run kills the broker as often as asked, ends the load, kills once more, and judges what is there.
+func (s *stage) run(t *testing.T, kills int, load time.Duration) totalqueue.Verdict {
+	t.Helper()
 	if err := s.load.AwaitConfirms(serveTimeout); err != nil {
 		t.Fatal(err)
 	}
 	for i := range kills {
-		s.kill(t, i+1, 1500*time.Millisecond)
+		s.kill(t, i+1, load)
 	}
 	if err := s.load.StopPublishing(); err != nil {
 		t.Error(err)
@@ -158,7 +158,17 @@ func TestKillNineLosesNothing(t *testing.T) {
 	if err := v.Err(); err != nil {
 		t.Error(err)
 	}
-	wantWorthwhile(t, v)
+	return v
+}
+
+// patienceFor is how long a test with so many kills may take.
+func patienceFor(kills int) time.Duration { return 2*time.Minute + time.Duration(kills)*10*time.Second }
+
+// TestKillNineLosesNothing is the promise of a durable queue.
+func TestKillNineLosesNothing(t *testing.T) {
+	kills := killsWanted(t)
+	s := newStage(t, patienceFor(kills), sources, sinks)
+	wantWorthwhile(t, s.run(t, kills, 1500*time.Millisecond))
 }
 
 // wantWorthwhile fails a run that tested too little to mean anything.

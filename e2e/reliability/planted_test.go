@@ -15,7 +15,7 @@ const plantedTag = "plantedbug_early_confirm"
 const envPlanted = "WARREN_PLANTED_BIN"
 
 // plantedKillsMax is how many kills the checker has to see the bug.
-const plantedKillsMax = 10
+const plantedKillsMax = 30
 
 // TestPlantedEarlyConfirmIsCaught tests the test: a broker that confirms too early must not pass.
 func TestPlantedEarlyConfirmIsCaught(t *testing.T) {

@@ -70,8 +70,9 @@ type Mux struct {
 	dial    func(ctx context.Context, to Node) (Conn, error)
 	handler Handler
 	log     *slog.Logger
-	// changed is told when a peer comes or goes, from any goroutine.
+	// changed is told when a peer comes or goes, refused when it could not be reached, from any goroutine.
 	changed func(peer Node, up bool)
+	refused func(peer Node, err error)
 
 	mu     sync.Mutex
 	peers  map[Node]*peer
@@ -81,8 +82,8 @@ type Mux struct {
 }
 
 // New makes a Mux; peers come with Watch.
-func New(self Node, dial func(context.Context, Node) (Conn, error), handler Handler, changed func(Node, bool), log *slog.Logger) *Mux {
-	return &Mux{self: self, dial: dial, handler: handler, changed: changed, log: log, peers: make(map[Node]*peer), closed: make(chan struct{})}
+func New(self Node, dial func(context.Context, Node) (Conn, error), handler Handler, changed func(Node, bool), refused func(Node, error), log *slog.Logger) *Mux {
+	return &Mux{self: self, dial: dial, handler: handler, changed: changed, refused: refused, log: log, peers: make(map[Node]*peer), closed: make(chan struct{})}
 }
 
 // peer is one other node and the connection on which this node asks it.
@@ -199,6 +200,7 @@ func (p *peer) keep() {
 		cancel()
 		if err != nil {
 			p.mux.log.Debug("a node cannot be reached", "node", uint64(p.node), "error", err)
+			p.mux.refused(p.node, err)
 			pause = min(max(2*pause, limits.LinkRedialMillis*time.Millisecond/16), limits.LinkRedialMillis*time.Millisecond)
 			continue
 		}

@@ -162,6 +162,29 @@ func (c *cluster) propose(node uint64, count, size int) {
 	}
 }
 
+// proposeAnywhere proposes in real time, where a busy machine may cost a leader its office: a command whose fate is unknown is proposed again, to who leads then.
+func (c *cluster) proposeAnywhere(count, size int) {
+	c.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for range count {
+		for {
+			var leader uint64
+			c.await("a leader", func() bool { leader = c.leader; return leader != 0 })
+			nh := c.hosts[leader].nh
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			_, err := nh.SyncPropose(ctx, nh.GetNoOPSession(testShard), make([]byte, size))
+			cancel()
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				c.t.Fatal(err)
+			}
+			c.t.Logf("node %d: %v", leader, err)
+		}
+	}
+}
+
 // kick makes a node leader and says how long that took. A kick that comes while the replica applies is ignored, hence the repetition.
 func (c *cluster) kick(node uint64) time.Duration {
 	c.t.Helper()

@@ -18,6 +18,7 @@ type Link struct {
 	mu      sync.Mutex
 	queue   []outgoing
 	bytes   int           // of the queue and of what is being written
+	frames  int           // the same in frames
 	writing bool          // the queue's former content is being written
 	wake    chan struct{} // something is in the queue
 	idle    chan struct{} // closed when nothing is left to write; nil unless somebody waits
@@ -92,11 +93,12 @@ func (l *Link) SendParts(head, body []byte) error {
 		return err
 	}
 	l.mu.Lock()
-	if l.bytes+f.size() > limits.LinkQueueBytesMax || len(l.queue) >= limits.LinkQueueFramesMax {
+	if l.bytes+f.size() > limits.LinkQueueBytesMax || l.frames >= limits.LinkQueueFramesMax {
 		l.mu.Unlock()
 		return ErrBusy
 	}
 	l.bytes += f.size()
+	l.frames++
 	l.queue = append(l.queue, f)
 	l.mu.Unlock()
 	select {
@@ -237,6 +239,7 @@ func (l *Link) writeBatch(batch []outgoing) error {
 		batch = batch[count:]
 		l.mu.Lock()
 		l.bytes -= size
+		l.frames -= count
 		l.mu.Unlock()
 	}
 	return nil

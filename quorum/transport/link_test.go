@@ -162,7 +162,7 @@ func TestSmallFramesAreBoundedByCount(t *testing.T) {
 			err = near.Send([]byte("0123456789abcdef0123456789abcdef"))
 		}
 		wantError(t, err, ErrBusy)
-		if sent > 2*limits.LinkQueueFramesMax {
+		if sent > 3*limits.LinkQueueFramesMax/2 { // some are in the network
 			t.Errorf("%d frames were taken", sent)
 		}
 	})

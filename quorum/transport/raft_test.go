@@ -519,9 +519,9 @@ func TestClusterOverTCP(t *testing.T) {
 	}
 	t.Logf("a kick elected after %v", c.kick(1))
 	began := time.Now()
-	c.propose(1, 200, 1000)
+	c.proposeAnywhere(200, 1000)
 	t.Logf("200 proposals one by one: %v each", time.Since(began)/200)
-	c.propose(1, 4, 3<<20)
+	c.proposeAnywhere(4, 3<<20)
 	c.awaitApplied(204)
 }
 

@@ -85,64 +85,66 @@ func TestKeptPromisesPass(t *testing.T) {
 	}
 }
 
-// TestPlantedFaultsAreFound breaks one promise each and wants exactly that one reported.
+// plantedFaults break one promise each.
+var plantedFaults = []struct {
+	name  string
+	want  string
+	plant func(h *history)
+}{
+	{"one confirmed message is dropped", "lost", func(h *history) { h.queue = slices.Delete(h.queue, 7, 8) }},
+	{"the last confirmed message is dropped", "lost", func(h *history) { h.queue = h.queue[:len(h.queue)-1] }},
+	{"a message held by a dead consumer does not return", "lost", func(h *history) {
+		h.ledger.Consumer("q").Deliver(h.queue[0])
+		h.queue = h.queue[1:]
+	}},
+	{"an unanswered message that a consumer held does not return", "vanished", func(h *history) {
+		_, body := h.p.Next(100)
+		h.ledger.Consumer("q").Deliver(Delivery{Body: body})
+	}},
+	{"a message that nobody published", "invented", func(h *history) {
+		h.queue = append(h.queue, Delivery{Body: encode(ID{"p", 1000}, 100)})
+	}},
+	{"a publisher that nobody knows", "invented", func(h *history) {
+		h.queue = append(h.queue, Delivery{Body: encode(ID{"x", 1}, 100)})
+	}},
+	{"a message of another queue", "invented", func(h *history) {
+		_, body := h.ledger.Publisher("s", "other").Next(100)
+		h.queue = append(h.queue, Delivery{Body: body})
+	}},
+	{"a returned message arrives", "invented", func(h *history) {
+		id, body := h.p.Next(100)
+		h.p.Returned(id.Seq)
+		h.p.Confirmed(id.Seq)
+		h.queue = append(h.queue, Delivery{Body: body})
+	}},
+	{"a confirm for a publish that never was", "invented", func(h *history) { h.p.Confirmed(1000) }},
+	{"two confirms for one publish", "invented", func(h *history) { h.p.Confirmed(1) }},
+	{"two messages of a publisher change places", "reordered", func(h *history) {
+		h.queue[4], h.queue[6] = h.queue[6], h.queue[4]
+	}},
+	{"two messages of two publishers change places", "reordered", func(h *history) {
+		h.queue[4], h.queue[5] = h.queue[5], h.queue[4]
+	}},
+	{"a returned message goes to the tail", "reordered", func(h *history) {
+		h.ledger.Consumer("q").Deliver(h.queue[0])
+		h.queue[0].Redelivered = true
+		h.queue = append(h.queue[1:], h.queue[0])
+	}},
+	{"a duplicate without the flag", "unflagged duplicate", func(h *history) {
+		h.ledger.Consumer("q").Deliver(h.queue[0])
+	}},
+	{"a flipped bit", "lost, corrupt", func(h *history) { h.flip(3, 80) }},
+	{"a flipped bit in the sequence number", "lost, corrupt", func(h *history) { h.flip(3, 2) }},
+	{"a body cut short", "lost, corrupt", func(h *history) { h.queue[3].Body = h.queue[3].Body[:99] }},
+	{"the body of one message with the properties of another", "corrupt", func(h *history) {
+		h.queue[3].MessageID, h.queue[5].MessageID = h.queue[5].MessageID, h.queue[3].MessageID
+	}},
+	{"a foreign message", "corrupt", func(h *history) { h.queue = append(h.queue, Delivery{Body: []byte("hello")}) }},
+}
+
+// TestPlantedFaultsAreFound wants exactly the broken promise reported.
 func TestPlantedFaultsAreFound(t *testing.T) {
-	tests := []struct {
-		name  string
-		want  string
-		plant func(h *history)
-	}{
-		{"one confirmed message is dropped", "lost", func(h *history) { h.queue = slices.Delete(h.queue, 7, 8) }},
-		{"the last confirmed message is dropped", "lost", func(h *history) { h.queue = h.queue[:len(h.queue)-1] }},
-		{"a message held by a dead consumer does not return", "lost", func(h *history) {
-			h.ledger.Consumer("q").Deliver(h.queue[0])
-			h.queue = h.queue[1:]
-		}},
-		{"an unanswered message that a consumer held does not return", "vanished", func(h *history) {
-			_, body := h.p.Next(100)
-			h.ledger.Consumer("q").Deliver(Delivery{Body: body})
-		}},
-		{"a message that nobody published", "invented", func(h *history) {
-			h.queue = append(h.queue, Delivery{Body: encode(ID{"p", 1000}, 100)})
-		}},
-		{"a publisher that nobody knows", "invented", func(h *history) {
-			h.queue = append(h.queue, Delivery{Body: encode(ID{"x", 1}, 100)})
-		}},
-		{"a message of another queue", "invented", func(h *history) {
-			_, body := h.ledger.Publisher("s", "other").Next(100)
-			h.queue = append(h.queue, Delivery{Body: body})
-		}},
-		{"a returned message arrives", "invented", func(h *history) {
-			id, body := h.p.Next(100)
-			h.p.Returned(id.Seq)
-			h.p.Confirmed(id.Seq)
-			h.queue = append(h.queue, Delivery{Body: body})
-		}},
-		{"a confirm for a publish that never was", "invented", func(h *history) { h.p.Confirmed(1000) }},
-		{"two confirms for one publish", "invented", func(h *history) { h.p.Confirmed(1) }},
-		{"two messages of a publisher change places", "reordered", func(h *history) {
-			h.queue[4], h.queue[6] = h.queue[6], h.queue[4]
-		}},
-		{"two messages of two publishers change places", "reordered", func(h *history) {
-			h.queue[4], h.queue[5] = h.queue[5], h.queue[4]
-		}},
-		{"a returned message goes to the tail", "reordered", func(h *history) {
-			h.ledger.Consumer("q").Deliver(h.queue[0])
-			h.queue[0].Redelivered = true
-			h.queue = append(h.queue[1:], h.queue[0])
-		}},
-		{"a duplicate without the flag", "unflagged duplicate", func(h *history) {
-			h.ledger.Consumer("q").Deliver(h.queue[0])
-		}},
-		{"a flipped bit", "lost, corrupt", func(h *history) { h.flip(3, 80) }},
-		{"a flipped bit in the sequence number", "lost, corrupt", func(h *history) { h.flip(3, 2) }},
-		{"a body cut short", "lost, corrupt", func(h *history) { h.queue[3].Body = h.queue[3].Body[:99] }},
-		{"the body of one message with the properties of another", "corrupt", func(h *history) {
-			h.queue[3].MessageID, h.queue[5].MessageID = h.queue[5].MessageID, h.queue[3].MessageID
-		}},
-		{"a foreign message", "corrupt", func(h *history) { h.queue = append(h.queue, Delivery{Body: []byte("hello")}) }},
-	}
-	for _, tt := range tests {
+	for _, tt := range plantedFaults {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHistory(t, 50)
 			tt.plant(h)
