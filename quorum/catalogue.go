@@ -97,6 +97,9 @@ func (c *catalogue) start(ctx context.Context) error {
 	if err := h.nh.StartConcurrentReplica(members, join, create, cfg); err != nil {
 		return fmt.Errorf("raft: %w", err)
 	}
+	if err := h.verifyLog(catalogueShard); err != nil {
+		return err
+	}
 	h.workers.Add(1)
 	go c.tell()
 	h.workers.Add(1)

@@ -113,6 +113,9 @@ func (g *group) start() error {
 	if err := g.host.nh.StartOnDiskReplica(members, join, create, g.raftConfig()); err != nil && !errors.Is(err, dragonboat.ErrShardAlreadyExist) {
 		return err
 	}
+	if err := g.host.verifyLog(uint64(g.id)); err != nil {
+		return g.host.fatal(err)
+	}
 	g.lmu.Lock()
 	user, err := g.host.nh.GetNodeUser(uint64(g.id))
 	g.user, g.noop = user, g.host.nh.GetNoOPSession(uint64(g.id))

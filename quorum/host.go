@@ -66,6 +66,7 @@ type Host struct {
 	mux        *link.Mux
 	peers      *peers
 	elections  *elections
+	marks      *marks
 	nodeHostID string
 	cat        *catalogue
 
@@ -78,6 +79,7 @@ type Host struct {
 	starter     starter
 	checkpoints *checkpointer
 	bodyBytes   atomic.Int64
+	started     atomic.Bool
 	facts       atomic.Pointer[func([]byte) ([]byte, error)]
 
 	closed  chan struct{}
@@ -137,6 +139,10 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	h.checkpoints = newCheckpointer(h)
 	h.elections = newElections(h)
 	h.cat = newCatalogue(h)
+	var err error
+	if h.marks, err = openMarks(h.fs, cfg.Dir.Path()); err != nil {
+		return nil, err
+	}
 	if err := h.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -155,6 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 		h.Close()
 		return nil, err
 	}
+	h.started.Store(true)
 	h.workers.Add(2)
 	go h.ticker()
 	go h.reconciler()
@@ -295,6 +302,9 @@ func (h *Host) Boot() meta.Boot {
 func (h *Host) Close() {
 	h.closing.Do(func() {
 		close(h.closed)
+		if h.started.Load() {
+			h.writeMarks()
+		}
 		if h.mux != nil {
 			h.mux.Close()
 		}
@@ -324,7 +334,9 @@ func (h *Host) ticker() {
 	defer h.workers.Done()
 	tick := time.NewTicker(limits.ResendCheckMillis * time.Millisecond)
 	slew := time.NewTicker(limits.ClockSlewMillis * time.Millisecond)
+	mark := time.NewTicker(limits.MarksMillis * time.Millisecond)
 	defer tick.Stop()
+	defer mark.Stop()
 	defer slew.Stop()
 	for {
 		select {
@@ -332,6 +344,8 @@ func (h *Host) ticker() {
 			return
 		case <-slew.C:
 			h.clock.slew()
+		case <-mark.C:
+			h.writeMarks()
 		case <-tick.C:
 			now := h.clock.monotonicMillis()
 			h.slots.Range(func(_, v any) bool {

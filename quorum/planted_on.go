@@ -22,5 +22,17 @@ func (p *pipeline) plant(b *batch) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	go p.answered(k, nil)
+	go func() {
+		for !p.first(k) {
+			time.Sleep(time.Millisecond)
+		}
+		p.answered(k, nil)
+	}()
+}
+
+// first tells whether k is the first batch in flight: answers keep their order.
+func (p *pipeline) first(k uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.flight) == 0 || p.flight[0].k >= k
 }

@@ -40,6 +40,9 @@ const (
 	// StartsAtOnce bounds the replicas that a node starts at the same time. Used by quorum.
 	StartsAtOnce = 32
 
+	// MarksMillis is how often a node notes how far its logs reach. Used by quorum.
+	MarksMillis = 10_000
+
 	// ShutdownMillis is how long a stopping node waits for its clients to answer the close of their connections. Used by internal/node.
 	ShutdownMillis = 5_000
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/datadir"
 )
@@ -17,6 +18,8 @@ const (
 	ExitPort = 69
 	// ExitInternal: something that only a bug or a failing disk explains.
 	ExitInternal = 70
+	// ExitRefused: a cluster does not take the node in.
+	ExitRefused = 77
 	// ExitDirectory: the data directory is locked or cannot be written.
 	ExitDirectory = 73
 )
@@ -44,6 +47,7 @@ func (e *ListenError) Unwrap() error { return e.Err }
 // ExitCode tells the process's exit code for an error of Run.
 func ExitCode(err error) int {
 	var listen *ListenError
+	var refused *quorum.JoinError
 	var locked *datadir.LockedError
 	var unwritable *datadir.NotWritableError
 	var store *datadir.LogStoreError
@@ -54,6 +58,8 @@ func ExitCode(err error) int {
 		return 0
 	case errors.As(err, &listen):
 		return ExitPort
+	case errors.As(err, &refused):
+		return ExitRefused
 	case errors.As(err, &locked), errors.As(err, &unwritable):
 		return ExitDirectory
 	case errors.As(err, &store), errors.As(err, &corrupt), errors.As(err, &version):

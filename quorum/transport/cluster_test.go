@@ -102,7 +102,7 @@ func (c *cluster) start(node uint64, n *Network, fs vfs.FS) *raftHost {
 	c.t.Helper()
 	h := &raftHost{net: n, fs: fs, registry: &testRegistry{targets: make(map[[2]uint64]string)}}
 	logdb := config.GetTinyMemLogDBConfig()
-	logdb.Shards, logdb.KVWriteBufferSize = 2, 4<<20
+	logdb.Shards, logdb.KVWriteBufferSize = 2, 16<<20
 	nh, err := dragonboat.NewNodeHost(config.NodeHostConfig{
 		DeploymentID: 1, NodeHostID: Target(testCluster, node), NodeHostDir: "/raft", RTTMillisecond: 100, RaftAddress: Target(testCluster, node), RaftEventListener: c,
 		Expert: config.ExpertConfig{
