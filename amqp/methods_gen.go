@@ -1736,7 +1736,7 @@ func (m *ExchangeBind) Decode(payload []byte) error {
 	d.short() // reserved-1
 	m.Destination = string(d.shortstr())
 	m.Source = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	bits := d.octet()
 	m.NoWait = bits&1 != 0
 	m.Arguments = d.table()
@@ -1825,7 +1825,7 @@ func (m *ExchangeUnbind) Decode(payload []byte) error {
 	d.short() // reserved-1
 	m.Destination = string(d.shortstr())
 	m.Source = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	bits := d.octet()
 	m.NoWait = bits&1 != 0
 	m.Arguments = d.table()
@@ -2031,7 +2031,7 @@ func (m *QueueBind) Decode(payload []byte) error {
 	d.short() // reserved-1
 	m.Queue = string(d.shortstr())
 	m.Exchange = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	bits := d.octet()
 	m.NoWait = bits&1 != 0
 	m.Arguments = d.table()
@@ -2288,7 +2288,7 @@ func (m *QueueUnbind) Decode(payload []byte) error {
 	d.short() // reserved-1
 	m.Queue = string(d.shortstr())
 	m.Exchange = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	m.Arguments = d.table()
 	return d.finish(payload)
 }
@@ -2638,7 +2638,7 @@ func (m *BasicPublish) Decode(payload []byte) error {
 	d := startMethod(payload, MethodBasicPublish)
 	d.short() // reserved-1
 	m.Exchange = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	bits := d.octet()
 	m.Mandatory = bits&1 != 0
 	m.Immediate = bits&2 != 0
@@ -2695,7 +2695,7 @@ func (m *BasicPublishView) Decode(payload []byte) error {
 	d := startMethod(payload, MethodBasicPublish)
 	d.short() // reserved-1
 	m.Exchange = d.shortstr()
-	m.RoutingKey = d.shortstr()
+	m.RoutingKey = d.shortbytes()
 	bits := d.octet()
 	m.Mandatory = bits&1 != 0
 	m.Immediate = bits&2 != 0
@@ -2751,7 +2751,7 @@ func (m *BasicReturn) Decode(payload []byte) error {
 	m.ReplyCode = d.short()
 	m.ReplyText = string(d.shortstr())
 	m.Exchange = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	return d.finish(payload)
 }
 
@@ -2799,7 +2799,7 @@ func (m *BasicReturnView) Decode(payload []byte) error {
 	m.ReplyCode = d.short()
 	m.ReplyText = d.shortstr()
 	m.Exchange = d.shortstr()
-	m.RoutingKey = d.shortstr()
+	m.RoutingKey = d.shortbytes()
 	return d.finish(payload)
 }
 
@@ -2860,7 +2860,7 @@ func (m *BasicDeliver) Decode(payload []byte) error {
 	bits := d.octet()
 	m.Redelivered = bits&1 != 0
 	m.Exchange = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	return d.finish(payload)
 }
 
@@ -2917,7 +2917,7 @@ func (m *BasicDeliverView) Decode(payload []byte) error {
 	bits := d.octet()
 	m.Redelivered = bits&1 != 0
 	m.Exchange = d.shortstr()
-	m.RoutingKey = d.shortstr()
+	m.RoutingKey = d.shortbytes()
 	return d.finish(payload)
 }
 
@@ -3024,7 +3024,7 @@ func (m *BasicGetOk) Decode(payload []byte) error {
 	bits := d.octet()
 	m.Redelivered = bits&1 != 0
 	m.Exchange = string(d.shortstr())
-	m.RoutingKey = string(d.shortstr())
+	m.RoutingKey = string(d.shortbytes())
 	m.MessageCount = d.long()
 	return d.finish(payload)
 }
@@ -3081,7 +3081,7 @@ func (m *BasicGetOkView) Decode(payload []byte) error {
 	bits := d.octet()
 	m.Redelivered = bits&1 != 0
 	m.Exchange = d.shortstr()
-	m.RoutingKey = d.shortstr()
+	m.RoutingKey = d.shortbytes()
 	m.MessageCount = d.long()
 	return d.finish(payload)
 }

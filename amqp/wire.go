@@ -117,6 +117,16 @@ func (d *decoder) longlong() uint64 {
 
 // shortstr returns bytes that alias the input. They are valid UTF-8, for RabbitMQ refuses others.
 func (d *decoder) shortstr() []byte {
+	s := d.shortbytes()
+	if !utf8.Valid(s) {
+		d.fail(faultText)
+		return nil
+	}
+	return s
+}
+
+// shortbytes returns the bytes of a short string that need not be text, as routing keys. They alias the input.
+func (d *decoder) shortbytes() []byte {
 	if len(d.buf) < 1 || len(d.buf) <= int(d.buf[0]) {
 		d.fail(faultBounds)
 		return nil
@@ -124,10 +134,6 @@ func (d *decoder) shortstr() []byte {
 	n := int(d.buf[0]) + 1
 	s := d.buf[1:n:n]
 	d.buf = d.buf[n:]
-	if !utf8.Valid(s) {
-		d.fail(faultText)
-		return nil
-	}
 	return s
 }
 

@@ -55,7 +55,7 @@ func (c *checkpointer) failed(g *group, err error) {
 	default:
 	}
 	if isFatal(err) {
-		_ = c.host.fatal(err)
+		c.host.report(err)
 		return
 	}
 	c.host.log.Warn("a checkpoint failed and will be tried again", "queue", uint64(g.id), "error", err)

@@ -114,7 +114,8 @@ func (g *group) start() error {
 		return err
 	}
 	if err := g.host.verifyLog(uint64(g.id)); err != nil {
-		return g.host.fatal(err)
+		g.host.report(err)
+		return err
 	}
 	g.lmu.Lock()
 	user, err := g.host.nh.GetNodeUser(uint64(g.id))

@@ -178,6 +178,9 @@ func (h *Host) enter(ctx context.Context) error {
 	id := h.cfg.Dir.Identity()
 	switch {
 	case h.peers.joined():
+		if _, err := h.fs.Stat(raftDir(h)); h.cfg.RaftFS == nil && errors.Is(err, os.ErrNotExist) {
+			return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log is missing from a directory that was used; restore it or use an empty directory"}
+		}
 	case len(h.cfg.Cluster.Join) > 0:
 		if err := h.joinCluster(ctx); err != nil {
 			return err
@@ -206,10 +209,7 @@ func (h *Host) startRaft() error {
 		factory = h.net
 	}
 	names, _ := h.fs.List(raftDir(h)) // none in a new directory
-	nh, err := dragonboat.NewNodeHost(h.nodeHostConfig(factory))
-	if err == nil && nh == nil {
-		err = errors.New("it cannot be opened") // the library swallows some of its panics
-	}
+	nh, err := newNodeHost(h.nodeHostConfig(factory))
 	switch {
 	case err == nil:
 		h.nh = nh
@@ -218,6 +218,20 @@ func (h *Host) startRaft() error {
 		return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log does not open: " + err.Error()}
 	}
 	return fmt.Errorf("raft: %w", err)
+}
+
+// newNodeHost is dragonboat.NewNodeHost, whose panics and silences become errors.
+func newNodeHost(cfg config.NodeHostConfig) (nh *dragonboat.NodeHost, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			nh, err = nil, fmt.Errorf("%v", r)
+		}
+	}()
+	nh, err = dragonboat.NewNodeHost(cfg)
+	if err == nil && nh == nil {
+		err = errors.New("it cannot be opened") // the library swallows some of its panics
+	}
+	return nh, err
 }
 
 // nodeHostConfig is the library's configuration. Its defaults take gigabytes; see docs/adr on dragonboat.
@@ -318,15 +332,23 @@ func (h *Host) Close() {
 	})
 }
 
-// fatal reports what must stop the node and returns it.
+// fatal reports what must stop the node. It does not return where the library calls: it would answer an error with a panic before the node has said what is wrong.
 func (h *Host) fatal(err error) error {
+	h.report(err)
+	if h.cfg.OnFatal != nil {
+		select {}
+	}
+	return err
+}
+
+// report tells the node once what must stop it.
+func (h *Host) report(err error) {
 	h.fatally.Do(func() {
 		h.log.Error("the node must stop", "error", err)
 		if h.cfg.OnFatal != nil {
 			h.cfg.OnFatal(err)
 		}
 	})
-	return err
 }
 
 // ticker drives what no event drives: lost proposals and the clock.

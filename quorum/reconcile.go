@@ -175,7 +175,7 @@ func (h *Host) reborn(n *meta.Node) {
 		boot, err = h.cfg.Dir.NextBoot()
 	}
 	if err != nil {
-		_ = h.fatal(err)
+		h.report(err)
 		return
 	}
 	h.bmu.Lock()

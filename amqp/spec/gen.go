@@ -401,6 +401,9 @@ func emitDecode(w *printer, m *method, name, kind string) {
 	for i := 0; i < len(m.fields); i++ {
 		f := m.fields[i]
 		read := fmt.Sprintf("d.%s()", f.typ)
+		if f.name == "routing-key" {
+			read = "d.shortbytes()" // any bytes: RabbitMQ checks names only
+		}
 		switch {
 		case f.typ == "bit":
 			n := bitRun(m.fields[i:])

@@ -45,18 +45,26 @@ var errNotListening = errors.New("the AMQP port is not open")
 // Run runs a node until ctx ends, then stops it cleanly. It returns nil after a clean stop.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
 	n := &node{cfg: cfg, version: version, log: log, fatal: make(chan error, 1)}
-	defer n.stop()
-	if err := n.start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop while starting
+	started := make(chan error, 1)
+	go func() { started <- n.start(ctx) }()
+	select {
+	case err := <-started:
+		defer n.stop()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil // told to stop while starting
+			}
+			return err
 		}
-		return err
+	case err := <-n.fatal:
+		return err // start may never come back; nothing of it is undone
 	}
 	select {
 	case <-ctx.Done():
 		log.Info("stopping")
 		return nil
 	case err := <-n.fatal:
+		n.undo = nil // nothing can be trusted to stop in order; the end of the process gives everything back
 		return err
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sort"
 	"sync"
 
@@ -262,14 +263,17 @@ func (b *Books) Describe() string {
 	return fmt.Sprintf("%d published, %d answered, %d confirmed", p, a, c)
 }
 
-// CheckDrained holds the books against empty queues: every confirmed message was delivered and settled, and messages of a publisher stand in the order in which it sent them.
-func (b *Books) CheckDrained() {
+// CheckDrained holds the books against queues that are empty now: every confirmed message was delivered and settled, and messages of a publisher stand in the order in which it sent them.
+func (b *Books) CheckDrained(queues ...meta.QueueID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.sorted()
 	lost := 0
 	var first messageID
 	for _, e := range all {
+		if !slices.Contains(queues, e.id.publisher.queue) {
+			continue
+		}
 		if e.confirmed && !e.settling {
 			if lost == 0 {
 				first = e.id

@@ -11,7 +11,7 @@ func TestCluster(t *testing.T) {
 		q := c.Declare(c.Node(2), "q")
 		for _, n := range c.Nodes {
 			p := c.NewPublisher(n, q)
-			t.Logf("%s confirms its first message after %v", n.Name, p.Confirm(time.Second, 1))
+			c.T.Logf("%s confirms its first message after %v", n.Name, p.Confirm(time.Second, 1))
 			p.Confirm(time.Second, 99)
 		}
 		k := c.NewConsumer(c.Node(3), q, ConsumerPlan{Hold: 10})
@@ -19,6 +19,6 @@ func TestCluster(t *testing.T) {
 		c.Until(time.Second, "the counts say so", func() bool { n := c.Counts(q); return n.Ready == 0 && n.Unacked == 10 })
 		k.Release()
 		c.Until(time.Second, "the queue is empty", func() bool { n := c.Counts(q); return n.Ready+n.Unacked == 0 })
-		c.Books.CheckDrained()
+		c.Books.CheckDrained(q)
 	})
 }

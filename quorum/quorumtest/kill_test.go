@@ -17,11 +17,11 @@ func TestKilledLeader(t *testing.T) {
 		p.Confirm(time.Second, 100)
 		p.Send(100, 0)
 		leader.Kill()
-		t.Logf("confirmed %v after the leader's death", p.Confirm(3*time.Second, 101))
+		c.T.Logf("confirmed %v after the leader's death", p.Confirm(3*time.Second, 101))
 		c.Until(time.Second, "the consumer has all", func() bool { return k.Got() == 10+100+201-1 || p.Open() == 0 && c.Counts(q).Ready == 0 })
 		leader.Start()
 		c.NewPublisher(leader, q).Confirm(3*time.Second, 10)
 		c.Until(time.Second, "the queue is empty", func() bool { n := c.Counts(q); return n.Ready+n.Unacked == 0 })
-		c.Books.CheckDrained()
+		c.Books.CheckDrained(q)
 	})
 }

@@ -225,7 +225,7 @@ func (l *Load) Finish() {
 		l.serves(q, within)
 		c.Until(within, "the replicas are equal", func() bool { return c.equalReplicas(q) })
 	}
-	c.Books.CheckDrained()
+	c.Books.CheckDrained(l.plan.Queues...)
 	c.sound()
 }
 

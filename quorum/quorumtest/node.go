@@ -97,6 +97,14 @@ func (n *Node) Fenced() int {
 	return p.fenced
 }
 
+// resetFenced begins to count anew.
+func (n *Node) resetFenced() {
+	p := n.process()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fenced = 0
+}
+
 // startMillis is how long a start may take when nothing is wrong.
 const startMillis = 30_000
 

@@ -1,0 +1,171 @@
+package quorumtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+)
+
+// PROTOCOL 3. Each test is named after what goes wrong without the rule.
+
+// deathMillis is within what time a dead node's messages are back: the time until it is declared dead, and something for the way.
+const deathMillis = 7_000
+
+// TestDeadNodeKeepsMessages: a node that holds deliveries dies and does not come back; another consumer gets them, flagged.
+func TestDeadNodeKeepsMessages(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(map[bool]string{false: "killed", true: "without power"}[silent], func(t *testing.T) {
+			Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+				q, _, far := c.threeOfFour()
+				k := c.NewConsumer(far, q, ConsumerPlan{Hold: 100})
+				p := c.NewPublisher(c.Node(1), q)
+				p.Confirm(2*time.Second, 39)
+				c.Until(2*time.Second, "40 are held", func() bool { return k.Held() == 40 })
+				if silent {
+					far.PowerOff()
+				} else {
+					far.Kill()
+				}
+				took := c.Until(deathMillis*time.Millisecond, "the dead node's messages are ready again", func() bool { n := c.Counts(q); return n.Ready == 40 && n.Consumers == 0 })
+				c.T.Logf("back after %v", took)
+				c.drained(q, c.Node(2))
+				far.PowerOn()
+			})
+		})
+	}
+}
+
+// TestFastRestartIsNoDeath: a node that is killed and back before anybody missed it has lost its sessions all the same.
+func TestFastRestartIsNoDeath(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, leader, far := c.threeOfFour()
+		for _, n := range []*Node{far, c.Others(leader, far)[0], leader} {
+			k := c.NewConsumer(n, q, ConsumerPlan{Hold: 100})
+			p := c.NewPublisher(c.Others(n, far)[0], q)
+			p.Confirm(2*time.Second, 20)
+			c.Until(2*time.Second, "they are held", func() bool { return k.Held() >= 20 })
+			n.Kill()
+			n.Start()
+			c.Until(3*time.Second, n.Name+"'s messages are ready again", func() bool { n := c.Counts(q); return n.Ready >= 20 && n.Unacked == 0 && n.Consumers == 0 })
+		}
+		c.drained(q, far)
+	})
+}
+
+// TestNewLeaderForgetsDeaths: the node that dies takes the queue's leader with it, so that whoever was told of the death cannot act on it.
+func TestNewLeaderForgetsDeaths(t *testing.T) {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		q, leader, far := c.threeOfFour()
+		k := c.NewConsumer(far, q, ConsumerPlan{Hold: 100})
+		c.NewPublisher(far, q).Confirm(2*time.Second, 30)
+		c.Until(2*time.Second, "they are held", func() bool { return k.Held() == 31 })
+		far.Kill()
+		c.Pass(4 * time.Second)
+		leader.Kill() // as the death is about to be declared
+		c.Until(2*deathMillis*time.Millisecond, "the dead node's messages are ready again", func() bool { n := c.Counts(q); return n.Ready == 31 })
+		leader.Start()
+		c.drained(q, c.Node(1))
+	})
+}
+
+// TestRestartedClusterForgetsDeaths: all nodes lose power at once; whoever leads first has replayed nothing yet when it looks for the dead.
+func TestRestartedClusterForgetsDeaths(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		q := c.Declare(c.Node(1), "q")
+		c.NewPublisher(c.Node(1), q).Confirm(2*time.Second, 30)
+		var open []*Consumer
+		for _, n := range c.Nodes {
+			open = append(open, c.NewConsumer(n, q, ConsumerPlan{Hold: 100, Prefetch: 10}))
+		}
+		c.Until(2*time.Second, "30 are held", func() bool { return open[0].Held()+open[1].Held()+open[2].Held() == 30 })
+		for _, n := range c.Nodes {
+			n.Kill()
+		}
+		for _, n := range c.Nodes {
+			n.Begin()
+		}
+		for _, n := range c.Nodes {
+			n.await(10 * time.Second)
+		}
+		c.Until(5*time.Second, "all is ready again", func() bool { n := c.Counts(q); return n.Ready == 30 && n.Consumers == 0 })
+		c.drained(q, c.Node(1))
+	})
+}
+
+// TestDeadIncarnationGoesOnAfterTheHeal: a node is cut off until it is declared dead, and healed. Its old incarnation's batches change nothing, its clients are told, it works again.
+func TestDeadIncarnationGoesOnAfterTheHeal(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, leader, far := c.threeOfFour()
+		for _, cut := range []*Node{far, c.Others(leader, far)[0], leader} {
+			rest := c.Others(cut)
+			k := c.NewConsumer(cut, q, ConsumerPlan{Hold: 100})
+			old := c.NewPublisher(cut, q)
+			old.Confirm(2*time.Second, 10)
+			c.Until(2*time.Second, "they are held", func() bool { return k.Held() >= 10 })
+			boot := cut.Host().Boot()
+			c.Pause(cut)
+			old.Send(25, 0) // batch after batch that nobody gets
+			c.Until(deathMillis*time.Millisecond, "it is declared dead", func() bool { n := rest[0].Host().Catalogue().View.Node(cut.ID); return !n.Alive() })
+			if cut.Fenced() != 0 {
+				c.T.Fatal("fenced before it could know")
+			}
+			p := c.NewPublisher(rest[0], q)
+			p.Confirm(4*time.Second, 5)
+			c.Until(2*time.Second, "its messages are ready again", func() bool { return c.Counts(q).Unacked == 0 })
+			before := c.Counts(q).Enqueued
+			c.Heal()
+			c.Until(5*time.Second, "it learns its death", func() bool { return cut.Fenced() > 0 })
+			c.Until(5*time.Second, "what its clients sent is answered", func() bool { return old.Open() == 0 })
+			if n := c.Counts(q).Enqueued; n != before {
+				c.T.Errorf("%d messages of a dead incarnation of %s were taken", n-before, cut.Name)
+			}
+			if now := cut.Host().Boot(); now.Counter <= boot.Counter {
+				c.T.Errorf("%s lives on as boot %d", cut.Name, now.Counter)
+			}
+			c.NewPublisher(cut, q).Confirm(4*time.Second, 5)
+			again := c.NewConsumer(cut, q, ConsumerPlan{})
+			c.Until(5*time.Second, "the queue is empty", func() bool { n := c.Counts(q); return n.NextSeq > 1 && n.Ready+n.Unacked == 0 })
+			again.Close()
+			c.Until(5*time.Second, "the consumer is gone", func() bool { return again.Closed() && c.Counts(q).Consumers == 0 })
+			cut.resetFenced()
+		}
+		c.drained(q, far)
+	})
+}
+
+// TestMinorityDeclaresDeaths: a node that hears nobody declares nobody dead.
+func TestMinorityDeclaresDeaths(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, _, far := c.threeOfFour()
+		c.Partition([]*Node{c.Node(1), c.Node(2)}, []*Node{c.Node(3), far}) // two halves: neither is a majority of four
+		c.Pass(15 * time.Second)
+		for _, n := range c.Nodes {
+			for other := range n.Host().Catalogue().View.Nodes() {
+				if !other.Alive() {
+					c.T.Errorf("%s has %s for dead", n.Name, other.Name)
+				}
+			}
+		}
+		c.Heal()
+		c.NewPublisher(far, q).Confirm(5*time.Second, 1)
+		c.drained(q, far)
+	})
+}
+
+// TestTransientQueueOutlivesItsNode: a queue that lives on one node goes with the node's incarnation, and a publisher elsewhere is told.
+func TestTransientQueueOutlivesItsNode(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		home := c.Node(2)
+		q := c.declare(home, meta.Queue{VHost: "/", Name: "t", Home: home.ID, HomeBoot: home.Host().Boot()})
+		p := c.NewPublisher(c.Node(3), q)
+		p.Confirm(2*time.Second, 10)
+		home.Kill()
+		p.Send(10, 0)
+		c.Until(deathMillis*time.Millisecond, "the publishes are answered", func() bool { return p.Open() == 0 })
+		if v := c.Node(3).Host().Catalogue().View.QueueByID(q); v != nil {
+			c.T.Error("the queue outlives its node")
+		}
+		home.Start()
+	})
+}
