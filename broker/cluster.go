@@ -18,6 +18,12 @@ type leaser interface {
 
 func (b *Broker) leased() bool { return b.leaser == nil || b.leaser.Leased() }
 
+// clustered tells whether other nodes may know more of a queue than this one.
+func (b *Broker) clustered() bool {
+	c, ok := b.host.(interface{ Clustered() bool })
+	return ok && c.Clustered()
+}
+
 // ReplicasFor chooses the bootstrap set of a durable queue with these arguments.
 func ReplicasFor(h interface{ Node() meta.NodeID }, args meta.Arguments) []meta.NodeID {
 	p, ok := h.(placer)

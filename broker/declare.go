@@ -177,7 +177,7 @@ func (ch *channel) declared(q *meta.Queue, what resource, noWait bool) error {
 		return errNotFound(what)
 	}
 	st, ok := ch.c.b.host.QueueStatus(q.ID)
-	if ok && st.State == quorum.StateParked && ch.c.inflightCount.Load() == 0 {
+	if ok && st.State == quorum.StateParked && !ch.c.b.clustered() && ch.c.inflightCount.Load() == 0 {
 		ch.reply(&amqp.QueueDeclareOk{Queue: q.Name, MessageCount: count32(st.Counts.Ready), ConsumerCount: count32(st.Counts.Consumers)})
 		return nil
 	}
@@ -246,7 +246,7 @@ func (ch *channel) settleBefore(ctx context.Context, q meta.QueueID, cond queue.
 	if cond != 0 {
 		return b.settle(ctx, q)
 	}
-	if st, ok := b.host.QueueStatus(q); !ok || st.State == quorum.StateParked {
+	if st, ok := b.host.QueueStatus(q); !ok || st.State == quorum.StateParked && !b.clustered() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, deleteSettleMax)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/meta"
 )
 
 // The counters of a channel's series.
@@ -37,20 +38,33 @@ func nameOfChannel(connection string, number int) string {
 	return connection + " (" + strconv.Itoa(number) + ")"
 }
 
-func (c *call) listChannels(keep func(*broker.Channel) bool) error {
-	c.s.sampler.look(&c.s.sampler.channels)
-	all := c.s.opt.Broker.Channels()
-	rows := make([]*broker.Channel, 0, len(all))
-	for i := range all {
-		if x := &all[i]; c.mayTouch(x.User, false) == nil && (keep == nil || keep(x)) {
+type locatedChannel = located[broker.Channel]
+
+// showChannels answers with those that the user sees: one's own, all as monitoring.
+func (c *call) showChannels(all []locatedChannel, keep func(*broker.Channel) bool) error {
+	rows := all[:0]
+	for _, x := range all {
+		if c.mayTouch(x.thing.User, false) == nil && (keep == nil || keep(&x.thing)) {
 			rows = append(rows, x)
 		}
 	}
-	return list(c, rows, channelName, c.writeChannel)
+	return list(c, rows, func(x locatedChannel) string { return channelName(&x.thing) }, c.writeChannel)
+}
+
+// allChannels lists the channels of all nodes.
+func (s *Server) allChannels() []locatedChannel {
+	return everywhere(s.opt.Host.Node(), s.ownChannels(&question{}), s.peers.channels.rows(s.peers))
+}
+
+// someChannels lists those of all nodes that a question names, as of now; missing is a node that did not answer.
+func (c *call) someChannels(q question) (list []locatedChannel, missing meta.NodeID) {
+	q.kind = askChannels
+	replies, missing := c.s.peers.askAll(c.r.Context(), q)
+	return everywhere(c.s.opt.Host.Node(), c.s.ownChannels(&q), readReplies(replies, packChannel)), missing
 }
 
 // listChannels is GET /channels.
-func listChannels(c *call) error { return c.listChannels(nil) }
+func listChannels(c *call) error { return c.showChannels(c.s.allChannels(), nil) }
 
 // listConnectionChannels is GET /connections/NAME/channels.
 func listConnectionChannels(c *call) error {
@@ -58,7 +72,8 @@ func listConnectionChannels(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.listChannels(func(ch *broker.Channel) bool { return ch.Connection == x.Name })
+	all, _ := c.someChannels(question{connection: x.thing.Name})
+	return c.showChannels(all, nil)
 }
 
 // listVHostChannels is GET /vhosts/VHOST/channels.
@@ -67,36 +82,32 @@ func listVHostChannels(c *call) error {
 	if err := c.readVHost(vhost); err != nil {
 		return err
 	}
-	return c.listChannels(func(ch *broker.Channel) bool { return ch.VHost == vhost })
+	return c.showChannels(c.s.allChannels(), func(ch *broker.Channel) bool { return ch.VHost == vhost })
 }
 
 // getChannel is GET /channels/NAME.
 func getChannel(c *call) error {
-	c.s.sampler.look(&c.s.sampler.channels)
-	all := c.s.opt.Broker.Channels()
-	for i := range all {
-		x := &all[i]
-		if channelName(x) != c.params[0] {
-			continue
-		}
-		if err := c.mayTouch(x.User, false); err != nil {
-			return err
-		}
-		return c.object(http.StatusOK, func(w *writer) {
-			c.writeChannel(w, x)
-			c.writeConsumerDetails(w, func(k *broker.Consumer) bool { return k.Connection == x.Connection && k.Number == x.Number })
-			w.EmptyArray("publishes")
-			w.EmptyArray("deliveries")
-		})
+	found, missing := c.someChannels(question{channel: c.params[0]})
+	if len(found) == 0 {
+		return c.notFoundUnless(missing)
 	}
-	return objectNotFound()
+	x := found[0]
+	if err := c.mayTouch(x.thing.User, false); err != nil {
+		return err
+	}
+	return c.object(http.StatusOK, func(w *writer) {
+		c.writeChannel(w, x)
+		c.writeConsumerDetails(w, question{channel: channelName(&x.thing)})
+		w.EmptyArray("publishes")
+		w.EmptyArray("deliveries")
+	})
 }
 
-func (c *call) writeChannel(w *writer, x *broker.Channel) {
-	name := channelName(x)
-	w.Str("name", name)
+func (c *call) writeChannel(w *writer, l locatedChannel) {
+	x := &l.thing
+	w.Str("name", channelName(x))
 	w.Int("number", int64(x.Number))
-	w.Str("node", c.s.nodeName(c.view))
+	w.Str("node", nodeNamed(c.view, l.node))
 	w.Str("user", x.User)
 	w.Str("user_who_performed_action", x.User)
 	w.Str("vhost", x.VHost)
@@ -119,7 +130,7 @@ func (c *call) writeChannel(w *writer, x *broker.Channel) {
 	w.Int("pending_raft_commands", 0)
 	writeProcess(w)
 	if w.Object("message_stats") {
-		writeChannelCounters(w, channelCounters(x), c.s.sampler.ratesOf(&c.s.sampler.channels, name))
+		writeChannelCounters(w, channelCounters(x), l.rates)
 		w.End()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/meta"
 )
 
 // The counters of a connection's series.
@@ -17,21 +18,46 @@ func connectionCounters(x *broker.Connection) *counters {
 	return &counters{connectionReceived: x.ReceivedBytes, connectionSent: x.SentBytes}
 }
 
-// connections returns those that the user sees: one's own, all as monitoring.
-func (c *call) connections(keep func(*broker.Connection) bool) []*broker.Connection {
-	c.s.sampler.look(&c.s.sampler.connections)
-	all := c.s.opt.Broker.Connections()
-	rows := make([]*broker.Connection, 0, len(all))
-	for i := range all {
-		if x := &all[i]; c.mayTouch(x.User, false) == nil && (keep == nil || keep(x)) {
+type locatedConnection = located[broker.Connection]
+
+// allConnections lists the connections of all nodes.
+func (s *Server) allConnections() []locatedConnection {
+	return everywhere(s.opt.Host.Node(), s.ownConnections(&question{}), s.peers.connections.rows(s.peers))
+}
+
+// findConnection finds a connection by its name, on whatever node it is.
+func (c *call) findConnection(name string) (locatedConnection, error) {
+	q := question{kind: askConnections, connection: name}
+	if own := c.s.ownConnections(&q); len(own) > 0 {
+		return locatedConnection{&own[0], c.s.opt.Host.Node()}, nil
+	}
+	replies, missing := c.s.peers.askAll(c.r.Context(), q)
+	for _, n := range readReplies(replies, packConnection) {
+		if len(n.rows) > 0 {
+			return locatedConnection{&n.rows[0], n.node}, nil
+		}
+	}
+	return locatedConnection{}, c.notFoundUnless(missing)
+}
+
+// notFoundUnless is the answer about a thing that no node has, unless one did not answer that may have it.
+func (c *call) notFoundUnless(missing meta.NodeID) error {
+	if missing == 0 {
+		return objectNotFound()
+	}
+	return unavailable("node '" + nodeNamed(c.view, missing) + "' does not answer, and no other has it")
+}
+
+// listConnections answers with those that the user sees: one's own, all as monitoring.
+func (c *call) listConnections(keep func(*broker.Connection) bool) error {
+	all := c.s.allConnections()
+	rows := all[:0]
+	for _, x := range all {
+		if c.mayTouch(x.thing.User, false) == nil && (keep == nil || keep(&x.thing)) {
 			rows = append(rows, x)
 		}
 	}
-	return rows
-}
-
-func (c *call) listConnections(keep func(*broker.Connection) bool) error {
-	return list(c, c.connections(keep), func(x *broker.Connection) string { return x.Name }, c.writeConnection)
+	return list(c, rows, func(x locatedConnection) string { return x.thing.Name }, c.writeConnection)
 }
 
 // listConnections is GET /connections.
@@ -56,19 +82,16 @@ func listUserConnections(c *call) error {
 }
 
 // connection finds the connection of the path and checks that the user may see or change it.
-func (c *call) connection(name string, change bool) (*broker.Connection, error) {
-	all := c.s.opt.Broker.Connections()
-	for i := range all {
-		if x := &all[i]; x.Name == name {
-			return x, c.mayTouch(x.User, change)
-		}
+func (c *call) connection(name string, change bool) (locatedConnection, error) {
+	x, err := c.findConnection(name)
+	if err != nil {
+		return x, err
 	}
-	return nil, objectNotFound()
+	return x, c.mayTouch(x.thing.User, change)
 }
 
 // getConnection is GET /connections/NAME.
 func getConnection(c *call) error {
-	c.s.sampler.look(&c.s.sampler.connections)
 	x, err := c.connection(c.params[0], false)
 	if err != nil {
 		return err
@@ -76,28 +99,39 @@ func getConnection(c *call) error {
 	return c.object(http.StatusOK, func(w *writer) { c.writeConnection(w, x) })
 }
 
-// deleteConnection is DELETE /connections/NAME: it closes the connection with 320 and a reason.
+// deleteConnection is DELETE /connections/NAME: it closes the connection, wherever it is, with 320 and a reason.
 func deleteConnection(c *call) error {
 	x, err := c.connection(c.params[0], true)
 	if err != nil {
 		return err
 	}
-	if !c.s.opt.Broker.CloseConnection(x.Name, c.closeReason()) {
+	q := question{kind: askClose, connection: x.thing.Name, reason: c.closeReason()}
+	closed := uint64(0)
+	if x.node == c.s.opt.Host.Node() {
+		closed = c.s.closeOwn(&q)
+	} else {
+		body, err := c.s.peers.askOne(c.r.Context(), x.node, q)
+		if err != nil {
+			return unavailable("node '" + nodeNamed(c.view, x.node) + "' does not answer; it is not known whether the connection was closed")
+		}
+		unpack(body).uint(&closed)
+	}
+	if closed == 0 {
 		return objectNotFound()
 	}
 	return c.empty(http.StatusNoContent)
 }
 
-// deleteUserConnections is DELETE /connections/username/USER.
+// deleteUserConnections is DELETE /connections/username/USER, on all nodes.
 func deleteUserConnections(c *call) error {
 	user := c.params[0]
 	if err := c.mayTouch(user, true); err != nil {
 		return err
 	}
-	for _, x := range c.s.opt.Broker.Connections() {
-		if x.User == user {
-			c.s.opt.Broker.CloseConnection(x.Name, c.closeReason())
-		}
+	q := question{kind: askClose, user: user, reason: c.closeReason()}
+	c.s.closeOwn(&q)
+	if _, missing := c.s.peers.askAll(c.r.Context(), q); missing != 0 {
+		return unavailable("node '" + nodeNamed(c.view, missing) + "' does not answer; it is not known whether connections there were closed")
 	}
 	return c.empty(http.StatusNoContent)
 }
@@ -117,10 +151,10 @@ func (c *call) closeReason() string {
 	return strings.ToValidUTF8(reason, "?")
 }
 
-func (c *call) writeConnection(w *writer, x *broker.Connection) {
-	r := c.s.sampler.ratesOf(&c.s.sampler.connections, x.Name)
+func (c *call) writeConnection(w *writer, l locatedConnection) {
+	x, r := &l.thing, l.rates
 	w.Str("name", x.Name)
-	w.Str("node", c.s.nodeName(c.view))
+	w.Str("node", nodeNamed(c.view, l.node))
 	w.Str("type", "network")
 	w.Str("state", x.State)
 	w.Str("user", x.User)

@@ -5,21 +5,22 @@ import (
 	"slices"
 
 	"github.com/warrenmq/warren/broker"
-	"github.com/warrenmq/warren/meta"
 )
 
+type locatedConsumer = located[broker.Consumer]
+
 func (c *call) listConsumers(keep func(*broker.Consumer) bool) error {
-	all := c.s.opt.Broker.Consumers()
-	rows := make([]*broker.Consumer, 0, len(all))
-	for i := range all {
-		if x := &all[i]; keep(x) {
+	all := everywhere(c.s.opt.Host.Node(), c.s.ownConsumers(&question{}), c.s.peers.consumers.rows(c.s.peers))
+	rows := all[:0]
+	for _, x := range all {
+		if keep(&x.thing) {
 			rows = append(rows, x)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *broker.Consumer) int {
-		return cmp.Or(cmp.Compare(a.VHost, b.VHost), cmp.Compare(a.Queue, b.Queue))
+	slices.SortStableFunc(rows, func(a, b locatedConsumer) int {
+		return cmp.Or(cmp.Compare(a.thing.VHost, b.thing.VHost), cmp.Compare(a.thing.Queue, b.thing.Queue))
 	})
-	return list(c, rows, func(x *broker.Consumer) string { return x.Tag }, c.writeConsumer)
+	return list(c, rows, func(x locatedConsumer) string { return x.thing.Tag }, c.writeConsumer)
 }
 
 // listConsumers is GET /consumers: those of the virtual hosts that the user sees.
@@ -36,18 +37,17 @@ func listVHostConsumers(c *call) error {
 	return c.listConsumers(func(x *broker.Consumer) bool { return x.VHost == vhost })
 }
 
-// writeConsumerDetails writes the consumers that belong to a queue or channel.
-func (c *call) writeConsumerDetails(w *writer, keep func(*broker.Consumer) bool) {
+// writeConsumerDetails writes the consumers of the queue or channel that a question names, on all nodes and as of now.
+func (c *call) writeConsumerDetails(w *writer, q question) {
 	if !w.Array("consumer_details") {
 		return
 	}
-	all := c.s.opt.Broker.Consumers()
-	for i := range all {
-		if keep(&all[i]) {
-			w.Object("")
-			c.writeConsumer(w, &all[i])
-			w.End()
-		}
+	q.kind = askConsumers
+	replies, _ := c.s.peers.askAll(c.r.Context(), q)
+	for _, x := range everywhere(c.s.opt.Host.Node(), c.s.ownConsumers(&q), readReplies(replies, packConsumer)) {
+		w.Object("")
+		c.writeConsumer(w, x)
+		w.End()
 	}
 	w.EndArray()
 }
@@ -55,7 +55,8 @@ func (c *call) writeConsumerDetails(w *writer, keep func(*broker.Consumer) bool)
 // consumerTimeoutMillis is what is told of the time within which a delivery must be acknowledged: RabbitMQ's default.
 const consumerTimeoutMillis = 1_800_000
 
-func (c *call) writeConsumer(w *writer, x *broker.Consumer) {
+func (c *call) writeConsumer(w *writer, l locatedConsumer) {
+	x := &l.thing
 	w.Str("consumer_tag", x.Tag)
 	w.Bool("ack_required", x.AckRequired)
 	w.Bool("active", x.Active)
@@ -76,16 +77,11 @@ func (c *call) writeConsumer(w *writer, x *broker.Consumer) {
 	if w.Object("channel_details") {
 		w.Str("connection_name", x.Connection)
 		w.Str("name", nameOfChannel(x.Connection, x.Number))
-		w.Str("node", c.s.nodeName(c.view))
+		w.Str("node", nodeNamed(c.view, l.node))
 		w.Int("number", int64(x.Number))
 		w.Str("peer_host", x.PeerHost)
 		w.Int("peer_port", int64(x.PeerPort))
 		w.Str("user", x.User)
 		w.End()
 	}
-}
-
-// consumesFrom tells the consumers of a queue.
-func consumesFrom(q *meta.Queue) func(*broker.Consumer) bool {
-	return func(x *broker.Consumer) bool { return x.Queue == q.Name && x.VHost == q.VHost }
 }

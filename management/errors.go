@@ -188,12 +188,32 @@ func hostFailure(err error, what resource) error {
 		return nil
 	case errors.Is(err, quorum.ErrNoQueue):
 		return objectNotFound()
+	case errors.Is(err, quorum.ErrNoLeader):
+		return unavailable(what.String() + " has no leader now; try again")
 	case errors.Is(err, quorum.ErrClosed):
 		return unavailable("the node is stopping")
 	case errors.Is(err, quorum.ErrNoCatalogue):
 		return unavailable(what.String() + ": the catalogue does not answer; it is not known whether the change took effect")
 	}
 	return timeoutFailure(err, what)
+}
+
+// memberFailure turns a refused change of a queue's replicas into a failure: RabbitMQ answers 503 and a word of its own, behind which a sentence stands here.
+func memberFailure(err error, q *meta.Queue, node string) error {
+	what := queueResource(q.VHost, q.Name)
+	switch {
+	case errors.Is(err, quorum.ErrNoNode):
+		return unavailable(fmt.Sprintf("node_not_running: the cluster has no node '%s' that is up", node))
+	case errors.Is(err, quorum.ErrLastMember):
+		return unavailable(fmt.Sprintf("last_node: node '%s' has the only replica of %s; delete the queue instead", node, what))
+	case errors.Is(err, quorum.ErrNoLeader):
+		return unavailable(what.String() + " has no leader now, and nothing was changed; try again")
+	case errors.Is(err, context.DeadlineExceeded):
+		return unavailable("timeout: it is not known whether the replicas of " + what.String() + " were changed")
+	case errors.Is(err, quorum.ErrNoQueue), errors.Is(err, quorum.ErrClosed), errors.Is(err, quorum.ErrNoCatalogue), errors.Is(err, context.Canceled):
+		return hostFailure(err, what)
+	}
+	return unavailable("the replicas of " + what.String() + " could not be changed: " + err.Error())
 }
 
 func timeoutFailure(err error, what resource) error {

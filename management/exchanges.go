@@ -22,15 +22,75 @@ func exchangeName(text string) string {
 	return text
 }
 
+// exchangeCount are the messages into an exchange and the copies out of it, at one node or all.
+type exchangeCount struct {
+	vhost, name string
+	in, out     uint64
+	rates       *rates
+}
+
+func packExchange(p *pack, x *exchangeCount) {
+	p.text(&x.vhost)
+	p.text(&x.name)
+	p.uints(&x.in, &x.out)
+	p.rates(&x.rates)
+}
+
+// add adds what another node counts.
+func (x *exchangeCount) add(more *exchangeCount) {
+	x.in += more.in
+	x.out += more.out
+	if more.rates != nil {
+		sum := new(rates)
+		sum.add(x.rates)
+		sum.add(more.rates)
+		x.rates = sum
+	}
+}
+
+// ownExchanges lists the exchanges through which messages of this node's clients went.
+func (s *Server) ownExchanges() []exchangeCount {
+	view := s.opt.Host.Catalogue().View
+	var list []exchangeCount
+	s.sampler.rated(&s.sampler.exchanges, func(rates func(string) *rates) {
+		for h := range view.VHosts() {
+			for x := range view.Exchanges(h.Name) {
+				if in, out := s.opt.Broker.ExchangeCounts(h.Name, x.Name); in > 0 || out > 0 {
+					list = append(list, exchangeCount{h.Name, x.Name, in, out, rates(exchangeKey(h.Name, x.Name))})
+				}
+			}
+		}
+	})
+	return list
+}
+
+// exchangeCounts sums up over all nodes.
+func (s *Server) exchangeCounts() map[string]*exchangeCount {
+	of := make(map[string]*exchangeCount)
+	add := func(list []exchangeCount) {
+		for i := range list {
+			key := exchangeKey(list[i].vhost, list[i].name)
+			if of[key] == nil {
+				of[key] = new(exchangeCount)
+			}
+			of[key].add(&list[i])
+		}
+	}
+	add(s.ownExchanges())
+	for _, n := range s.peers.exchanges.rows(s.peers) {
+		add(n.rows)
+	}
+	return of
+}
+
 func (c *call) listExchanges(vhosts ...string) error {
-	c.s.sampler.look(&c.s.sampler.exchanges)
 	var rows []*meta.Exchange
 	for _, vhost := range vhosts {
 		for x := range c.view.Exchanges(vhost) {
 			rows = append(rows, x)
 		}
 	}
-	return list(c, rows, func(x *meta.Exchange) string { return x.Name }, c.writeExchange)
+	return list(c, rows, func(x *meta.Exchange) string { return x.Name }, c.exchangeWriter())
 }
 
 // listExchanges is GET /exchanges.
@@ -57,13 +117,12 @@ func getExchange(c *call) error {
 	if err := c.readVHost(c.params[0]); err != nil {
 		return err
 	}
-	c.s.sampler.look(&c.s.sampler.exchanges)
 	x := c.view.Exchange(c.params[0], exchangeName(c.params[1]))
 	if x == nil {
 		return objectNotFound()
 	}
 	return c.object(http.StatusOK, func(w *writer) {
-		c.writeExchange(w, x)
+		c.exchangeWriter()(w, x)
 		w.EmptyArray("incoming")
 		w.EmptyArray("outgoing")
 	})
@@ -152,7 +211,13 @@ func deleteExchange(c *call) error {
 	return c.empty(http.StatusNoContent)
 }
 
-func (c *call) writeExchange(w *writer, x *meta.Exchange) {
+// exchangeWriter returns what writes exchanges with the counts as they are now.
+func (c *call) exchangeWriter() func(*writer, *meta.Exchange) {
+	counts := c.s.exchangeCounts()
+	return func(w *writer, x *meta.Exchange) { c.writeExchange(w, x, counts[exchangeKey(x.VHost, x.Name)]) }
+}
+
+func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount) {
 	w.Str("name", x.Name)
 	w.Str("vhost", x.VHost)
 	w.Str("type", x.Type)
@@ -163,10 +228,11 @@ func (c *call) writeExchange(w *writer, x *meta.Exchange) {
 	w.Null("policy")
 	w.Str("user_who_performed_action", "")
 	if w.Object("message_stats") {
-		in, out := c.s.opt.Broker.ExchangeCounts(x.VHost, x.Name)
-		r := c.s.sampler.ratesOf(&c.s.sampler.exchanges, exchangeKey(x.VHost, x.Name))
-		w.Counter("publish_in", in, r.of(exchangeIn))
-		w.Counter("publish_out", out, r.of(exchangeOut))
+		if n == nil {
+			n = new(exchangeCount)
+		}
+		w.Counter("publish_in", n.in, n.rates.of(exchangeIn))
+		w.Counter("publish_out", n.out, n.rates.of(exchangeOut))
 		w.End()
 	}
 }

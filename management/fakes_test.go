@@ -12,106 +12,8 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/broker"
-	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/meta"
-	"github.com/warrenmq/warren/queue"
-	"github.com/warrenmq/warren/quorum"
 )
-
-// fakeHost is a catalogue without Raft, and queues that are what a test says.
-type fakeHost struct {
-	mu      sync.Mutex
-	m       *meta.Machine
-	index   uint64
-	status  map[meta.QueueID]quorum.QueueStatus
-	asked   int   // calls of QueueStatus
-	failure error // of Do and DeleteQueue
-}
-
-func newFakeHost(cmds ...meta.Command) *fakeHost {
-	h := &fakeHost{m: meta.New(), status: make(map[meta.QueueID]quorum.QueueStatus)}
-	h.apply(meta.Command{Op: meta.OpFound, Text: "0123", Name: "test"},
-		meta.Command{Op: meta.OpRegisterNode, Node: meta.Node{Name: "rabbit@test", Address: "test:1", Token: 1, MachineVersion: 1}},
-		meta.Command{Op: meta.OpRegisterBoot, Node: meta.Node{ID: 1, Boot: h.Boot()}})
-	h.apply(cmds...)
-	return h
-}
-
-func (h *fakeHost) apply(cmds ...meta.Command) []meta.Reply {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var replies []meta.Reply
-	for i := range cmds {
-		h.index++
-		r, _ := h.m.Apply(machine.Stamp{Index: h.index, NowMillis: 1}, &cmds[i], nil)
-		replies = append(replies, r)
-	}
-	return replies
-}
-
-func (h *fakeHost) Catalogue() *quorum.Catalogue {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return &quorum.Catalogue{View: h.m.View()}
-}
-
-func (h *fakeHost) Do(_ context.Context, cmds ...meta.Command) ([]meta.Reply, error) {
-	if h.failure != nil {
-		return nil, h.failure
-	}
-	return h.apply(cmds...), nil
-}
-
-func (h *fakeHost) DeleteQueue(_ context.Context, id meta.QueueID, cond queue.Condition) (quorum.DeleteResult, error) {
-	st, _ := h.QueueStatus(id)
-	switch {
-	case h.failure != nil:
-		return quorum.DeleteResult{}, h.failure
-	case cond&queue.IfUnused != 0 && st.Counts.Consumers > 0:
-		return quorum.DeleteResult{Code: queue.CodeInUse}, nil
-	case cond&queue.IfEmpty != 0 && st.Counts.Ready > 0:
-		return quorum.DeleteResult{Code: queue.CodeNotEmpty}, nil
-	case h.apply(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}})[0].Reason != meta.ReasonOK:
-		return quorum.DeleteResult{}, quorum.ErrNoQueue
-	}
-	return quorum.DeleteResult{}, nil
-}
-
-func (h *fakeHost) QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked++
-	q := h.m.View().QueueByID(id)
-	if q == nil {
-		return quorum.QueueStatus{}, false
-	}
-	st, ok := h.status[id]
-	if !ok {
-		st = quorum.QueueStatus{State: quorum.StateParked}
-	}
-	st.Members, st.Online = q.Replicas, q.Replicas
-	return st, true
-}
-
-func (h *fakeHost) askedSoFar() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.asked
-}
-
-func (h *fakeHost) Node() meta.NodeID { return 1 }
-func (h *fakeHost) Boot() meta.Boot   { return meta.Boot{Counter: 1, Nonce: 1} }
-
-// set changes the numbers of a queue, which runs from then on.
-func (h *fakeHost) set(vhost, name string, change func(*quorum.QueueStatus)) {
-	q := h.Catalogue().View.Queue(vhost, name)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	st := h.status[q.ID]
-	st.State, st.Leader = quorum.StateRunning, 1
-	change(&st)
-	h.status[q.ID] = st
-}
 
 // fakeBroker has connections and messages that a test says.
 type fakeBroker struct {
@@ -215,6 +117,9 @@ type fixture struct {
 	s       *Server
 	handler http.Handler
 	from    string
+	// nodes are those of the cluster in order of their ids, this one among them; on is the one that a script speaks to.
+	nodes []*fixture
+	on    *fixture
 }
 
 // password is every user's.
@@ -238,7 +143,21 @@ func people() []meta.Command {
 }
 
 func newFixture(t testing.TB, change ...func(*Options)) *fixture {
-	f := &fixture{t: t, host: newFakeHost(people()...), broker: &fakeBroker{}, from: "127.0.0.1:4000"}
+	f := startFixture(t, newFakeHost(people()...), change...)
+	f.nodes, f.on = []*fixture{f}, f
+	return f
+}
+
+// join adds a node to the cluster.
+func (f *fixture) join(name string) *fixture {
+	n := startFixture(f.t, f.host.join(name))
+	f.nodes = append(f.nodes, n)
+	return n
+}
+
+// startFixture serves the API of a node.
+func startFixture(t testing.TB, host *fakeHost, change ...func(*Options)) *fixture {
+	f := &fixture{t: t, host: host, broker: &fakeBroker{}, from: "127.0.0.1:4000"}
 	opt := Options{
 		Host: f.host, Broker: f.broker, Log: slog.New(slog.DiscardHandler), Version: "0.1.0", LoopbackUsers: []string{"guest"},
 		Listeners: func() []Listener {
@@ -280,7 +199,10 @@ func (f *fixture) get(path string) string {
 }
 
 // declare makes a durable queue.
-func (f *fixture) declare(vhost, name string) meta.QueueID {
-	r := f.host.apply(meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: vhost, Name: name, Durable: true, Replicas: []meta.NodeID{1}}})
+func (f *fixture) declare(vhost, name string, replicas ...meta.NodeID) meta.QueueID {
+	if len(replicas) == 0 {
+		replicas = []meta.NodeID{1}
+	}
+	r := f.host.apply(meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: vhost, Name: name, Durable: true, Replicas: replicas}})
 	return meta.QueueID(r[0].ID)
 }

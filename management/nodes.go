@@ -2,8 +2,6 @@ package management
 
 import (
 	"net/http"
-	"os"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -30,37 +28,56 @@ func getNode(c *call) error {
 	return c.object(http.StatusOK, func(w *writer) { c.writeNode(w, n) })
 }
 
-// writeNode writes all of this node, and of another one whether it is there.
-func (c *call) writeNode(w *writer, n *meta.Node) {
-	w.Str("name", n.Name)
+// nodeFacts returns what is known of a node that is up and tells, as of now; nil of any other.
+func (s *Server) nodeFacts(id meta.NodeID) *nodeSample {
+	snap := s.sampler.snapshot()
+	if id == s.opt.Host.Node() {
+		n := snap.node
+		n.uptimeMillis, n.listeners = uint64(time.Since(s.started).Milliseconds()), s.opt.Listeners()
+		return &n
+	}
+	h, ok := snap.others[id]
+	if !ok || !s.opt.Host.NodeUp(id) {
+		return nil
+	}
+	h.node.uptimeMillis += uint64(max(time.Since(h.at).Milliseconds(), 0))
+	return &h.node
+}
+
+// writeNode writes all of a node that is up, and of another one that it is not.
+func (c *call) writeNode(w *writer, node *meta.Node) {
+	w.Str("name", node.Name)
 	w.Str("type", "disc")
-	if n.ID != c.s.opt.Host.Node() {
-		w.Bool("running", n.Alive())
+	n := c.s.nodeFacts(node.ID)
+	w.Bool("running", n != nil)
+	if n == nil {
 		return
 	}
-	w.Bool("running", true)
 	w.Bool("being_drained", false)
-	w.Str("os_pid", strconv.Itoa(os.Getpid()))
-	w.Int("uptime", time.Since(c.s.started).Milliseconds())
+	w.Str("os_pid", strconv.FormatUint(n.pid, 10))
+	w.Uint("uptime", n.uptimeMillis)
 	w.Int("run_queue", 0)
-	w.Int("processors", int64(runtime.GOMAXPROCS(0)))
+	w.Uint("processors", n.processors)
 	w.Str("rates_mode", "basic")
 	w.Str("rabbitmq_version", RabbitMQVersion)
 	w.Strings("enabled_plugins", plugins[:])
-	c.writeApplications(w)
+	writeApplications(w, n)
 	writeExchangeTypes(w)
 	writeMechanisms(w)
-	c.s.writeContexts(w, n.Name)
+	if w.Array("contexts") {
+		writeContexts(w, node.Name, n)
+		w.EndArray()
+	}
 	w.Strings("log_files", []string{"<stderr>"})
-	w.Strings("config_files", c.s.opt.ConfigFiles)
-	w.Str("db_dir", c.s.opt.DataDir)
+	w.Strings("config_files", n.configFiles)
+	w.Str("db_dir", n.dataDir)
 	w.Int("net_ticktime", 60)
 	w.EmptyArray("partitions")
 	w.EmptyArray("cluster_links")
 	w.EmptyObject("ra_open_file_metrics")
 	writeGarbageQueues(w)
-	c.writeUsage(w, n.Name)
-	writeChurnCounters(w, &c.s.sampler.snapshot().node)
+	c.writeUsage(w, node.Name, n)
+	writeChurnCounters(w, n)
 }
 
 // plugins are those of RabbitMQ whose work is done here; tools look for them.
@@ -79,12 +96,12 @@ func writeGarbageQueues(w *writer) {
 	w.End()
 }
 
-func (c *call) writeApplications(w *writer) {
+func writeApplications(w *writer, n *nodeSample) {
 	if w.Array("applications") {
 		w.Object("")
 		w.Str("name", "warren")
 		w.Str("description", productName)
-		w.Str("version", c.s.opt.Version)
+		w.Str("version", n.version)
 		w.End()
 		w.EndArray()
 	}
@@ -101,9 +118,8 @@ func writeMechanisms(w *writer) {
 	}
 }
 
-// writeUsage writes what the process uses and may use.
-func (c *call) writeUsage(w *writer, name string) {
-	n := &c.s.sampler.snapshot().node
+// writeUsage writes what a node's process uses and may use.
+func (c *call) writeUsage(w *writer, name string, n *nodeSample) {
 	rate := n.usageRates.of
 	memoryAlarm, diskAlarm := false, false
 	for _, a := range c.s.opt.Alarms() {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,12 +28,41 @@ import (
 // realNode is a node without its process: real queues, a real broker, the API over sockets.
 type realNode struct {
 	t         *testing.T
+	name      string
 	url, amqp string
 	host      *quorum.Host
 	s         *Server
+	stop      func()
 }
 
+// newRealNode is a node that runs alone.
 func newRealNode(t *testing.T) *realNode {
+	t.Helper()
+	return startRealNode(t, quorum.Config{Name: "rabbit@test", Address: "127.0.0.1:1"})
+}
+
+// newRealCluster is a cluster of n nodes in this process.
+func newRealCluster(t *testing.T, n int) []*realNode {
+	t.Helper()
+	var nodes []*realNode
+	var first string
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := quorum.Config{Name: fmt.Sprint("rabbit@n", i+1), Address: l.Addr().String(), Cluster: quorum.Cluster{Listener: l, Secret: []byte("secret")}}
+		if i == 0 {
+			first = cfg.Address
+		} else {
+			cfg.Cluster.Join = []string{first}
+		}
+		nodes = append(nodes, startRealNode(t, cfg))
+	}
+	return nodes
+}
+
+func startRealNode(t *testing.T, cfg quorum.Config) *realNode {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	dir, err := datadir.Open(storage.OS, t.TempDir())
@@ -41,7 +71,8 @@ func newRealNode(t *testing.T) *realNode {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	host, err := quorum.Open(ctx, quorum.Config{Dir: dir, Name: "rabbit@test", Address: "127.0.0.1:1", Founding: people(), Log: log})
+	cfg.Dir, cfg.Founding, cfg.Log = dir, people(), log
+	host, err := quorum.Open(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +90,8 @@ func newRealNode(t *testing.T) *realNode {
 	web := httptest.NewUnstartedServer(nil)
 	web.Config = NewHTTPServer(s.Handler(), log)
 	web.Start()
-	t.Cleanup(func() {
+	n := &realNode{t: t, name: cfg.Name, url: web.URL, amqp: "amqp://guest:" + password + "@" + l.Addr().String() + "/a", host: host, s: s}
+	n.stop = sync.OnceFunc(func() {
 		web.Close()
 		s.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -75,7 +107,8 @@ func newRealNode(t *testing.T) *realNode {
 			t.Error(err)
 		}
 	})
-	return &realNode{t: t, url: web.URL, amqp: "amqp://guest:" + password + "@" + l.Addr().String() + "/a", host: host, s: s}
+	t.Cleanup(n.stop)
+	return n
 }
 
 // do sends a request as guest and returns status and body.

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -39,7 +40,7 @@ func overview(c *call) error {
 		w.Bool("enable_queue_totals", false)
 		w.Bool("require_definition_json_extension", false)
 		if all {
-			writeNodeStats(w, &snap.node)
+			writeNodeStats(w, &snap.cluster)
 		} else {
 			t, r := c.visibleTotals(snap)
 			if w.Object("message_stats") {
@@ -48,12 +49,13 @@ func overview(c *call) error {
 				w.End()
 			}
 		}
-		writeChurn(w, &snap.node)
+		writeChurn(w, &snap.cluster)
 		c.writeTotals(w, snap, all)
 		w.Uint("statistics_db_event_queue", 0)
 		if all {
 			w.Str("node", c.s.nodeName(c.view))
-			c.s.writeListeners(w, c.view)
+			c.writeListeners(w)
+			c.writeReplication(w, &snap.replication)
 		}
 	})
 }
@@ -82,7 +84,7 @@ func writeExchangeTypes(w *writer) {
 	w.EndArray()
 }
 
-// writeNodeStats writes the message_stats of the node.
+// writeNodeStats writes the message_stats of all nodes together.
 func writeNodeStats(w *writer, n *nodeSample) {
 	if !w.Object("message_stats") {
 		return
@@ -157,11 +159,15 @@ func (c *call) writeTotals(w *writer, snap *snapshot, all bool) {
 	if all {
 		n := c.s.opt.Broker.Totals()
 		connections, channels = int(n.ConnectionsOpened-n.ConnectionsClosed), int(n.ChannelsOpened-n.ChannelsClosed)
+		for _, h := range snap.others {
+			connections += int(h.node.connections())
+			channels += int(h.node.channels())
+		}
 	} else {
-		for _, x := range c.s.opt.Broker.Connections() {
-			if x.User == c.user.Name {
+		for _, x := range c.s.allConnections() {
+			if x.thing.User == c.user.Name {
 				connections++
-				channels += x.Channels
+				channels += x.thing.Channels
 			}
 		}
 	}
@@ -182,7 +188,7 @@ func (c *call) visibleTotals(snap *snapshot) (*queueTotals, *rates) {
 	t, r := new(queueTotals), new(rates)
 	for _, q := range snap.queues {
 		if sees[q.queue.VHost] {
-			t.add(q.queue, &q.status)
+			t.add(&q.status)
 			r.add(q.rates)
 		}
 	}
@@ -209,31 +215,39 @@ func nodeNamed(view *meta.View, id meta.NodeID) string {
 	return ""
 }
 
-// writeListeners writes listeners and contexts.
-func (s *Server) writeListeners(w *writer, view *meta.View) {
-	name := s.nodeName(view)
-	if w.Array("listeners") {
-		for _, l := range s.opt.Listeners() {
-			w.Object("")
-			w.Str("node", name)
-			w.Str("protocol", l.Protocol)
-			w.Str("ip_address", l.IP)
-			w.Int("port", int64(l.Port))
-			w.Bool("tls", false)
-			w.EmptyObject("socket_opts")
-			w.End()
+// writeListeners writes listeners and contexts of all nodes that are up.
+func (c *call) writeListeners(w *writer) {
+	each := func(write func(name string, n *nodeSample)) {
+		for node := range c.view.Nodes() {
+			if n := c.s.nodeFacts(node.ID); n != nil && !node.Replaced {
+				write(node.Name, n)
+			}
 		}
+	}
+	if w.Array("listeners") {
+		each(func(name string, n *nodeSample) {
+			for _, l := range n.listeners {
+				w.Object("")
+				w.Str("node", name)
+				w.Str("protocol", l.Protocol)
+				w.Str("ip_address", l.IP)
+				w.Int("port", int64(l.Port))
+				w.Bool("tls", false)
+				w.EmptyObject("socket_opts")
+				w.End()
+			}
+		})
 		w.EndArray()
 	}
-	s.writeContexts(w, name)
+	if w.Array("contexts") {
+		each(func(name string, n *nodeSample) { writeContexts(w, name, n) })
+		w.EndArray()
+	}
 }
 
-// writeContexts writes what is served over HTTP and where. RabbitMQ has the port as text here.
-func (s *Server) writeContexts(w *writer, name string) {
-	if !w.Array("contexts") {
-		return
-	}
-	for _, l := range s.opt.Listeners() {
+// writeContexts writes what a node serves over HTTP and where. RabbitMQ has the port as text here.
+func writeContexts(w *writer, name string, n *nodeSample) {
+	for _, l := range n.listeners {
 		description := ""
 		switch l.Protocol {
 		case "http":
@@ -254,5 +268,30 @@ func (s *Server) writeContexts(w *writer, name string) {
 		w.Str("protocol", l.Protocol)
 		w.End()
 	}
-	w.EndArray()
+}
+
+// writeReplication writes whether queues have the replicas that they should have; RabbitMQ has no such key.
+func (c *call) writeReplication(w *writer, r *replication) {
+	if !w.Object("replication") {
+		return
+	}
+	w.Int("nodes", int64(r.nodes))
+	w.Int("nodes_running", int64(r.running))
+	w.Int("replicas_default", limits.ReplicasDefault)
+	for _, kind := range [...]struct {
+		key string
+		*exceptions
+	}{{"short", &r.short}, {"wanting", &r.wanting}, {"minority", &r.minority}, {"down", &r.down}} {
+		w.Int("queues_"+kind.key, int64(kind.count))
+		if w.Array("queues_" + kind.key + "_named") {
+			for _, q := range kind.named {
+				w.Object("")
+				w.Str("name", q.Name)
+				w.Str("vhost", q.VHost)
+				w.End()
+			}
+			w.EndArray()
+		}
+	}
+	w.End()
 }

@@ -28,7 +28,7 @@ func (s *Server) metricsHandler() http.Handler {
 	})
 }
 
-// collector makes metrics from the sampler's sums and the broker's totals: a scrape costs the same with one queue and with a hundred thousand.
+// collector makes this node's metrics (the queues that it leads, the clients that it serves, so that sums over all nodes are right) from the sampler's sums and the broker's totals: a scrape costs the same with one queue and with a hundred thousand.
 type collector struct{ s *Server }
 
 // Describe sends nothing, so the registry does not check the metrics beforehand.
@@ -70,10 +70,10 @@ func (out sink) globalQueues(name, help string, v uint64) {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	out, snap := sink(ch), c.s.sampler.snapshot()
 	c.identity(out)
-	c.messages(out, &snap.totals)
+	c.messages(out, &snap.led)
 	c.churn(out)
 	c.resources(out, snap)
-	own(out, &snap.totals)
+	ownMetrics(out, &snap.replicas)
 }
 
 func (c *collector) identity(out sink) {
@@ -88,9 +88,9 @@ func (c *collector) identity(out sink) {
 }
 
 func (c *collector) messages(out sink, t *queueTotals) {
-	out.gauge("rabbitmq_queues", "Queues of the cluster", float64(t.queues))
-	out.gauge("rabbitmq_consumers", "Consumers of all queues", float64(t.consumers))
-	out.gauge("rabbitmq_queue_consumers", "Consumers of all queues", float64(t.consumers))
+	out.gauge("rabbitmq_queues", "Queues that this node leads", float64(t.queues))
+	out.gauge("rabbitmq_consumers", "Consumers of the queues that this node leads", float64(t.consumers))
+	out.gauge("rabbitmq_queue_consumers", "Consumers of the queues that this node leads", float64(t.consumers))
 	out.gauge("rabbitmq_queue_messages_ready", "Messages that wait for a consumer", float64(t.ready))
 	out.gauge("rabbitmq_queue_messages_unacked", "Messages that a consumer has and did not settle yet", float64(t.unacked))
 	out.gauge("rabbitmq_queue_messages", "Messages in queues, waiting or unsettled", float64(t.ready+t.unacked))
@@ -170,13 +170,13 @@ func (c *collector) resources(out sink, snap *snapshot) {
 	out.gauge("rabbitmq_alarms_file_descriptor_limit", "1 while file descriptors are used up", 0)
 }
 
-// own are the metrics that RabbitMQ has not.
-func own(out sink, t *queueTotals) {
-	groups := desc("warren_raft_groups", "Raft groups of durable queues by state", "state")
+// ownMetrics are the metrics that RabbitMQ has not.
+func ownMetrics(out sink, t *replicaTotals) {
+	groups := desc("warren_raft_groups", "Replicas of durable queues on this node by the state of their Raft group", "state")
 	for _, m := range [...]struct {
 		state string
 		n     uint64
-	}{{"running", t.running}, {"starting", t.starting}, {"parked", t.parked}, {"down", t.down}} {
+	}{{"running", t.running}, {"starting", t.starting}, {"parked", t.parked}, {"minority", t.minority}, {"down", t.down}} {
 		out <- prometheus.MustNewConstMetric(groups, prometheus.GaugeValue, float64(m.n), m.state)
 	}
 	out.gauge("warren_body_bytes_in_memory", "Bytes of message bodies in memory", float64(t.bodyBytesInMemory))

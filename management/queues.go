@@ -2,6 +2,7 @@ package management
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/warrenmq/warren/broker"
@@ -50,13 +51,77 @@ func (c *call) listQueues(vhosts ...string) error {
 	return list(c, rows, func(r queueRow) string { return r.queue.Name }, write)
 }
 
-// freshSample is the sample of a queue that the sampler has not visited yet.
+// freshSample is the sample of a queue that the sampler has not visited yet. No other node is asked.
 func (s *Server) freshSample(q *meta.Queue) *queueSample {
-	st, ok := s.opt.Host.QueueStatus(q.ID)
-	if !ok { // deleted meanwhile
-		st = quorum.QueueStatus{State: quorum.StateDown, Members: q.Replicas}
+	st := quorum.QueueStatus{State: quorum.StateParked, Members: membersOf(q)}
+	if !q.Durable {
+		st.State, st.Leader = quorum.StateRunning, q.Home
+	}
+	if s.hasOwn(q) {
+		if now, ok := s.opt.Host.QueueStatus(q.ID); ok && now.State != quorum.StateParked {
+			st = now
+		}
+	}
+	if st.Online == nil {
+		st.Online = st.Members
 	}
 	return &queueSample{queue: q, status: st}
+}
+
+// exactStatus is how a queue is at this moment, as the node that leads it says; if that does not answer, as it was last known. False if the queue was deleted meanwhile.
+func (c *call) exactStatus(q *meta.Queue) (quorum.QueueStatus, bool) {
+	self := c.s.opt.Host.Node()
+	sample := c.s.sampler.snapshot().queue(q.ID)
+	if sample == nil {
+		sample = c.s.freshSample(q)
+	}
+	st, hasOwn := sample.status, c.s.hasOwn(q)
+	if hasOwn {
+		now, ok := c.s.opt.Host.QueueStatus(q.ID)
+		if !ok {
+			return st, false
+		}
+		if now.State != quorum.StateParked {
+			st = now
+		}
+	}
+	asked := []meta.NodeID{st.Leader}
+	switch {
+	case st.Leader == self, st.Leader == 0 && hasOwn:
+		return st, true
+	case st.Leader == 0:
+		asked = st.Members // any of them knows who leads
+	}
+	for _, node := range asked {
+		told, ok := c.statusAt(node, q)
+		if !ok {
+			continue
+		}
+		if told.Leader != 0 && told.Leader != node {
+			if better, ok := c.statusAt(told.Leader, q); ok {
+				told = better
+			}
+		}
+		if told.State != quorum.StateParked {
+			st = told
+		}
+		break
+	}
+	return st, true
+}
+
+// statusAt asks another node how a queue is there.
+func (c *call) statusAt(node meta.NodeID, q *meta.Queue) (st quorum.QueueStatus, ok bool) {
+	if node == c.s.opt.Host.Node() {
+		return c.s.opt.Host.QueueStatus(q.ID)
+	}
+	body, err := c.s.peers.askOne(c.r.Context(), node, question{kind: askQueue, id: uint64(q.ID)})
+	if err != nil {
+		return st, false
+	}
+	in := unpack(body)
+	packStatus(in, &st)
+	return st, in.in.Err() == nil
 }
 
 // getQueue is GET /queues/VHOST/NAME: the counts are those of this moment, the rates those of the last tick.
@@ -68,7 +133,7 @@ func getQueue(c *call) error {
 	if q == nil {
 		return objectNotFound()
 	}
-	st, ok := c.s.opt.Host.QueueStatus(q.ID)
+	st, ok := c.exactStatus(q)
 	if !ok {
 		return objectNotFound()
 	}
@@ -85,7 +150,7 @@ func getQueue(c *call) error {
 			return
 		}
 		c.writeQueue(w, row)
-		c.writeConsumerDetails(w, consumesFrom(q))
+		c.writeConsumerDetails(w, question{vhost: q.VHost, queue: q.Name})
 		w.EmptyArray("incoming")
 		w.EmptyArray("deliveries")
 	})
@@ -215,7 +280,7 @@ func (c *call) writeIdentity(w *writer, r queueRow) {
 	w.Bool("exclusive", q.Exclusive)
 	w.Bool("internal", false)
 	writeArguments(w, q.Arguments)
-	w.Str("state", stateWord(st.State))
+	w.Str("state", stateWord(st))
 	for _, key := range [...]string{"node", "leader"} {
 		if w.want(key) {
 			w.Str(key, nodeNamed(c.view, leaderOf(st)))
@@ -225,10 +290,13 @@ func (c *call) writeIdentity(w *writer, r queueRow) {
 	c.writeNodeNames(w, "online", st.Online)
 }
 
-// stateWord is a queue's state in RabbitMQ's words. A queue that sleeps or comes up serves whoever wants it, so it is running for them; how it really is stands
-// under raft.
-func stateWord(s quorum.State) string {
-	if s == quorum.StateDown {
+// stateWord is a queue's state in RabbitMQ's words: down also while its leader is not up. A queue that sleeps or comes up serves whoever wants it, so it is running for them; how it really is
+// stands under raft.
+func stateWord(st *quorum.QueueStatus) string {
+	switch {
+	case st.State == quorum.StateMinority:
+		return "minority"
+	case st.State == quorum.StateDown, st.State == quorum.StateRunning && st.Leader != 0 && !slices.Contains(st.Online, st.Leader):
 		return "down"
 	}
 	return "running"
@@ -288,7 +356,7 @@ func (c *call) writeQueue(w *writer, r queueRow) {
 	w.Int("created_at", q.CreatedMillis)
 }
 
-// writeRaft writes how the queue's group is on this node; RabbitMQ has no such key.
+// writeRaft writes how the queue's group is on the node that leads it; RabbitMQ has no such key.
 func writeRaft(w *writer, st *quorum.QueueStatus) {
 	if !w.Object("raft") {
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"runtime"
 	"runtime/metrics"
 	"strconv"
 	"time"
@@ -128,16 +129,33 @@ const (
 // nodeSeries are the numbers of the node over time.
 type nodeSeries struct{ messages, churn, used series }
 
-// nodeSample is what a tick saw of the node.
+// nodeSample is what a tick saw of a node.
 type nodeSample struct {
 	resources
 	messages, churn, used                counters
 	messageRates, churnRates, usageRates *rates
+
+	uptimeMillis, pid, processors uint64
+	version, dataDir              string
+	configFiles                   []string
+	listeners                     []Listener
+}
+
+// connections and channels are how many are open.
+func (n *nodeSample) connections() uint64 {
+	return n.churn[churnConnectionsCreated] - n.churn[churnConnectionsClosed]
+}
+
+func (n *nodeSample) channels() uint64 {
+	return n.churn[churnChannelsCreated] - n.churn[churnChannelsClosed]
 }
 
 func (n *nodeSeries) tick(now time.Time, s *Server) nodeSample {
 	c := s.opt.Broker.Totals()
-	out := nodeSample{resources: readResources(s.opt.DataDir, s.memoryLimit)}
+	out := nodeSample{
+		resources: readResources(s.opt.DataDir, s.memoryLimit), uptimeMillis: uint64(time.Since(s.started).Milliseconds()), pid: uint64(os.Getpid()), processors: uint64(runtime.GOMAXPROCS(0)),
+		version: s.opt.Version, dataDir: s.opt.DataDir, configFiles: s.opt.ConfigFiles, listeners: s.opt.Listeners(),
+	}
 	out.messages = counters{
 		nodePublished: c.Published, nodeConfirmed: c.Confirmed, nodeReturned: c.Returned, nodeDropped: c.Dropped, nodeDelivered: c.Delivered,
 		nodeDeliveredNoAck: c.DeliveredNoAck, nodeGot: c.Got, nodeGotNoAck: c.GotNoAck, nodeGotEmpty: c.GotEmpty, nodeAcked: c.Acked, nodeRedelivered: c.Redelivered,

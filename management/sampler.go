@@ -31,23 +31,23 @@ type queueSample struct {
 	queue  *meta.Queue
 	status quorum.QueueStatus
 	rates  *rates
-	// idleSince is when the numbers moved last, as far as this process has seen; zero while they move.
+	// idleSince is when the numbers moved last, as far as the process that counts them has seen; zero while they move.
 	idleSince time.Time
 	// utilisation is the share of the last samples in which there were consumers and nothing waited for them.
 	utilisation float64
+	// changed is the tick at which this node made the sample.
+	changed uint64
 }
 
 // queueTotals are sums over queues.
 type queueTotals struct {
-	queues, ready, unacked, consumers             uint64
-	readyBytes, unackedBytes, persistent          uint64
-	persistentBytes, bodyBytesInMemory, diskBytes uint64
-	counts                                        counters // as in a queue's series
-	// running, starting, parked and down count the Raft groups by state.
-	running, starting, parked, down uint64
+	queues, ready, unacked, consumers uint64
+	readyBytes, unackedBytes          uint64
+	persistent, persistentBytes       uint64
+	counts                            counters // as in a queue's series
 }
 
-func (t *queueTotals) add(q *meta.Queue, st *quorum.QueueStatus) {
+func (t *queueTotals) add(st *quorum.QueueStatus) {
 	c := &st.Counts
 	t.queues++
 	t.ready += c.Ready
@@ -57,12 +57,22 @@ func (t *queueTotals) add(q *meta.Queue, st *quorum.QueueStatus) {
 	t.unackedBytes += c.UnackedBytes
 	t.persistent += c.Persistent
 	t.persistentBytes += c.PersistentBytes
-	t.bodyBytesInMemory += uint64(max(st.BodyBytesInMemory, 0))
-	t.diskBytes += uint64(max(st.DiskBytes, 0))
 	counts := queueCounters(st)
 	for i := range counts {
 		t.counts[i] += counts[i]
 	}
+}
+
+// replicaTotals are sums over what this node has of queues.
+type replicaTotals struct {
+	// running, starting, parked, minority and down count the replicas of durable queues by the state of their group.
+	running, starting, parked, minority, down uint64
+	bodyBytesInMemory, diskBytes              uint64
+}
+
+func (t *replicaTotals) add(q *meta.Queue, st *quorum.QueueStatus) {
+	t.bodyBytesInMemory += uint64(max(st.BodyBytesInMemory, 0))
+	t.diskBytes += uint64(max(st.DiskBytes, 0))
 	if !q.Durable {
 		return
 	}
@@ -73,6 +83,8 @@ func (t *queueTotals) add(q *meta.Queue, st *quorum.QueueStatus) {
 		t.starting++
 	case quorum.StateParked:
 		t.parked++
+	case quorum.StateMinority:
+		t.minority++
 	default:
 		t.down++
 	}
@@ -87,15 +99,20 @@ func queueCounters(st *quorum.QueueStatus) counters {
 	}
 }
 
-// snapshot is what the sampler saw at one tick.
+// snapshot is what a tick knew of the whole cluster.
 type snapshot struct {
 	at      time.Time
 	started time.Time
 	queues  []*queueSample // by id
-	// totals and rates are sums over all queues; rates has the indexes of a queue's series.
-	totals queueTotals
-	rates  rates
-	node   nodeSample
+	// totals and rates are sums over all queues; rates has the indexes of a queue's series. led are sums over the queues that this node leads.
+	totals, led queueTotals
+	rates       rates
+	// node is this node, replicas what it has of queues, others the nodes that report, cluster the sums over all of them.
+	node        nodeSample
+	replicas    replicaTotals
+	others      map[meta.NodeID]heardNode
+	cluster     nodeSample
+	replication replication
 }
 
 // queue returns the sample of a queue, nil if it is younger than the snapshot.
@@ -118,15 +135,23 @@ func (s *snapshot) queue(id meta.QueueID) *queueSample {
 // sampler visits everything that has numbers once a second.
 type sampler struct {
 	s        *Server
+	own      atomic.Pointer[own]
 	latest   atomic.Pointer[snapshot]
 	stop     chan struct{}
 	stopping sync.Once
 	stopped  chan struct{}
+	reports  reports
 
 	// What follows belongs to the goroutine that ticks.
-	queues     map[meta.QueueID]*queueState
-	generation uint64
-	node       nodeSeries
+	queues            map[meta.QueueID]*queueState
+	seen              []*queueState // of the queues of this tick, by id
+	epoch, generation uint64
+	node              nodeSeries
+	left              []leftQueue
+	claims            map[meta.QueueID]*claim
+	heard             map[meta.NodeID]*heardNode
+	up                map[meta.NodeID]bool // changes as a whole, and upVersion with it
+	upVersion         uint64
 
 	mu                               sync.Mutex
 	connections, channels, exchanges sampled
@@ -134,15 +159,30 @@ type sampler struct {
 
 // queueState is what the sampler remembers of a queue.
 type queueState struct {
+	queue      *meta.Queue
 	series     series
 	generation uint64
 	// busy has a bit per sample, newest last: there were consumers and no message waited. attended: there were consumers.
 	busy, attended uint8
-	last           *queueSample
+	// last is what this node itself sees, nil if it has nothing of the queue; leads says that it leads it.
+	last  *queueSample
+	leads bool
+	// shown is what another node said before it fell silent (of), or what is known without anybody's word, as it was when upVersion was up.
+	shown *queueSample
+	of    *claim
+	up    uint64
+	// parkedUp is the upVersion as of which last says that nothing wanted the queue yet.
+	parkedUp uint64
+	// wanted is how many replicas the queue should have on a cluster that is large enough; asked says that it was asked for.
+	wanted int
+	asked  bool
 }
 
 func newSampler(s *Server) *sampler {
-	p := &sampler{s: s, stop: make(chan struct{}), stopped: make(chan struct{}), queues: make(map[meta.QueueID]*queueState)}
+	p := &sampler{
+		s: s, stop: make(chan struct{}), stopped: make(chan struct{}), queues: make(map[meta.QueueID]*queueState), epoch: newEpoch(), claims: make(map[meta.QueueID]*claim),
+		heard: make(map[meta.NodeID]*heardNode), reports: reports{asked: make(map[meta.NodeID]bool)},
+	}
 	p.tick(time.Now())
 	return p
 }
@@ -164,41 +204,110 @@ func (p *sampler) run() {
 // snapshot returns the latest samples.
 func (p *sampler) snapshot() *snapshot { return p.latest.Load() }
 
+// tick looks at what is here, publishes it for the other nodes, hears what they have, and puts all of it together.
 func (p *sampler) tick(now time.Time) {
-	snap := &snapshot{at: now, started: p.s.started}
 	view := p.s.opt.Host.Catalogue().View
-	p.generation++
-	snap.queues = make([]*queueSample, 0, len(p.queues)+16)
-	for q := range view.QueuesByID() {
-		st, ok := p.s.opt.Host.QueueStatus(q.ID)
-		if !ok {
-			continue
-		}
-		sample := p.queue(now, q, &st)
-		snap.queues = append(snap.queues, sample)
-		snap.totals.add(q, &st)
-		snap.rates.add(sample.rates)
+	p.lookUp(view)
+	snap := &snapshot{at: now, started: p.s.started}
+	p.sampleOwn(now, view, snap)
+	for _, r := range p.ask() {
+		p.hear(&r)
 	}
-	if len(p.queues) > len(snap.queues) {
+	p.sampleAll(time.Now(), view, snap)
+	p.latest.Store(snap)
+	p.lookedAt(now, view)
+	p.s.peers.forget(now)
+}
+
+// sampleOwn visits what this node has of queues, and the node itself.
+func (p *sampler) sampleOwn(now time.Time, view *meta.View, snap *snapshot) {
+	p.generation++
+	p.seen = p.seen[:0]
+	published := &own{epoch: p.epoch, generation: p.generation}
+	waited := time.Duration(0)
+	for q := range view.QueuesByID() {
+		state := p.state(q)
+		p.seen = append(p.seen, state)
+		led := state.leads
+		state.leads = false
+		switch {
+		case !p.s.hasOwn(q):
+			state.last, state.series = nil, series{}
+		case waited > tickPatience: // a replica that only comes up may ask another node how the queue is
+			if state.leads = led; state.last != nil {
+				snap.replicas.add(q, &state.last.status)
+			}
+		default:
+			began := time.Now()
+			st, ok := p.ownStatus(state)
+			waited += time.Since(began)
+			if !ok { // deleted meanwhile
+				state.last = nil
+				break
+			}
+			p.queue(now, state, &st)
+			snap.replicas.add(q, &st)
+			state.leads = st.Leader == p.s.opt.Host.Node()
+		}
+		if state.leads {
+			published.led = append(published.led, state.last)
+		} else if led {
+			p.left = append(p.left, leftQueue{q.ID, p.generation})
+		}
+	}
+	if len(p.queues) > len(p.seen) {
 		for id, state := range p.queues {
 			if state.generation != p.generation {
 				delete(p.queues, id)
 			}
 		}
 	}
+	p.left = slices.DeleteFunc(p.left, func(l leftQueue) bool { return l.generation+leftKept < p.generation })
 	snap.node = p.node.tick(now, p.s)
-	p.latest.Store(snap)
-	p.lookedAt(now, view)
+	published.node, published.left = snap.node, slices.Clone(p.left)
+	p.own.Store(published)
 }
 
-// queue notes one queue. As long as nothing changes the same sample is published again.
-func (p *sampler) queue(now time.Time, q *meta.Queue, st *quorum.QueueStatus) *queueSample {
+// ownStatus tells how a queue is here. Of one that nothing wanted yet the host says nothing that the catalogue does not.
+func (p *sampler) ownStatus(state *queueState) (quorum.QueueStatus, bool) {
+	q, last := state.queue, state.last
+	st, ok := p.s.opt.Host.QueueStatus(q.ID)
+	if !ok || st.State != quorum.StateParked {
+		return st, ok
+	}
+	if last != nil && last.queue == q && last.status.State == quorum.StateParked && state.parkedUp == p.upVersion {
+		return last.status, true
+	}
+	state.parkedUp = p.upVersion
+	return p.unclaimed(q), true
+}
+
+// state returns what is remembered of a queue, as it is in the catalogue now.
+func (p *sampler) state(q *meta.Queue) *queueState {
 	state := p.queues[q.ID]
 	if state == nil {
 		state = new(queueState)
 		p.queues[q.ID] = state
 	}
 	state.generation = p.generation
+	if state.queue != q {
+		state.queue, state.shown = q, nil
+		state.wanted, state.asked = replicasWanted(q)
+	}
+	return state
+}
+
+// hasOwn tells whether this node has something of a queue: its messages, or a replica.
+func (s *Server) hasOwn(q *meta.Queue) bool {
+	if !q.Durable {
+		return q.Home == s.opt.Host.Node()
+	}
+	_, member := q.MemberOn(s.opt.Host.Node())
+	return member
+}
+
+// queue notes what this node has of a queue. As long as nothing changes the same sample is published again.
+func (p *sampler) queue(now time.Time, state *queueState, st *quorum.QueueStatus) {
 	if st.State == quorum.StateRunning { // a queue that is coming up has no counts, and they do not begin at 0
 		c := queueCounters(st)
 		state.series.add(now, &c)
@@ -219,11 +328,10 @@ func (p *sampler) queue(now time.Time, q *meta.Queue, st *quorum.QueueStatus) *q
 			idleSince = p.s.started
 		}
 	}
-	old := state.last
+	old, q := state.last, state.queue
 	if old == nil || rates != nil || old.rates != nil || old.queue != q || !old.idleSince.Equal(idleSince) || old.utilisation != utilisation || !same(&old.status, st) {
-		state.last = &queueSample{queue: q, status: *st, rates: rates, idleSince: idleSince, utilisation: utilisation}
+		state.last = &queueSample{queue: q, status: *st, rates: rates, idleSince: idleSince, utilisation: utilisation, changed: p.generation}
 	}
-	return state.last
 }
 
 // share is how many of the samples with consumers were busy.
@@ -240,18 +348,12 @@ func same(a, b *quorum.QueueStatus) bool {
 		slices.Equal(a.Online, b.Online)
 }
 
-// look notes that somebody looks at a kind of things; their rates are known from the next tick on.
-func (p *sampler) look(g *sampled) {
+// rated calls f with what returns the rates of a thing; they are known from the next tick on.
+func (p *sampler) rated(g *sampled, f func(rates func(key string) *rates)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g.wanted = time.Now()
-}
-
-// rates returns the rates of a thing that is sampled while it is looked at.
-func (p *sampler) ratesOf(g *sampled, key string) *rates {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return g.rates(key)
+	f(g.rates)
 }
 
 // lookedAt samples connections, channels and exchanges while somebody looks at them.
@@ -296,7 +398,7 @@ func (g *sampled) due(now time.Time) bool {
 	return false
 }
 
-// close ends the sampler.
+// close ends the sampler. A second time it does nothing.
 func (p *sampler) close() {
 	p.stopping.Do(func() { close(p.stop) })
 	<-p.stopped

@@ -198,11 +198,42 @@ func BenchmarkScrape(b *testing.B) { benchmarkGet(b, "/metrics") }
 
 func BenchmarkTick(b *testing.B) {
 	f := newFixture(b)
+	f.s.Close() // it ticks no more by itself
 	f.many(benchQueues)
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(samplePeriod)
 		f.s.sampler.tick(now)
+	}
+}
+
+// BenchmarkTickOfCluster is a tick of a node that has nothing of ten thousand queues, all of which changed at the other node since the last tick.
+func BenchmarkTickOfCluster(b *testing.B) {
+	f := cluster(b, 2)
+	two := f.nodes[1]
+	f.s.Close()
+	two.s.Close()
+	f.s.sampler.stop, f.s.peers.ctx = make(chan struct{}), b.Context() // ticks from here on come from this loop
+	two.host.OnAsk(two.s.answer)
+	for i := range benchQueues {
+		id := f.declare("a", fmt.Sprintf("queue-%05d", i), 2)
+		two.host.status[id] = quorum.QueueStatus{State: quorum.StateRunning, Leader: 2, Term: 1}
+	}
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		now = now.Add(samplePeriod)
+		for id, st := range two.host.status {
+			st.Counts.Enqueued++
+			two.host.status[id] = st
+		}
+		two.s.sampler.tick(now)
+		b.StartTimer()
+		f.s.sampler.tick(now)
+	}
+	if claims := len(f.s.sampler.claims); claims != benchQueues {
+		b.Fatalf("%d queues were told", claims)
 	}
 }

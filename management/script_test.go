@@ -26,6 +26,12 @@ import (
 //	exclusive VHOST QUEUE         a queue of some connection
 //	wait SECONDS                  time passes
 //	told                          what the broker was told since
+//	join NAME                     another node comes into the cluster
+//	on NODE                       the following lines are about node 1, 2...
+//	declare VHOST QUEUE NODE...   a durable queue with replicas
+//	home VHOST QUEUE NODE         a queue that is not durable
+//	down NODE, up NODE            a node is not heard any more, or again
+//	hang NODE, wake NODE          a node is heard and does not answer, or again
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -41,12 +47,50 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func (f *fixture) block(block string) string {
+// clusterVerb carries out a line that is about the nodes.
+func (f *fixture) clusterVerb(verb string, words []string) bool {
+	number := func(i int) meta.NodeID {
+		n, err := strconv.Atoi(words[i])
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return meta.NodeID(n)
+	}
+	host := f.host
+	switch verb {
+	case "join":
+		f.join(words[0])
+	case "on":
+		f.on = f.nodes[number(0)-1]
+	case "declare":
+		var replicas []meta.NodeID
+		for i := 2; i < len(words); i++ {
+			replicas = append(replicas, number(i))
+		}
+		f.declare(words[0], words[1], replicas...)
+	case "home":
+		home := host.hosts[number(2)]
+		host.apply(meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: words[0], Name: words[1], Home: home.id, HomeBoot: home.Boot()}})
+	case "down", "up":
+		host.mark(host.down, number(0), verb == "down")
+	case "hang", "wake":
+		host.mark(host.hung, number(0), verb == "hang")
+	default:
+		return false
+	}
+	return true
+}
+
+func (root *fixture) block(block string) string {
 	var out strings.Builder
 	for line := range strings.Lines(block) {
 		line = strings.TrimSpace(line)
 		verb, rest, _ := strings.Cut(line, " ")
 		words := strings.Fields(rest)
+		if root.clusterVerb(verb, words) {
+			continue
+		}
+		f := root.on
 		switch verb {
 		case "from":
 			f.from = rest
@@ -117,6 +161,11 @@ func setCounts(t testing.TB, st *quorum.QueueStatus, words []string) {
 			st.State = quorum.State(state)
 			continue
 		}
+		if leader, ok := strings.CutPrefix(word, "leader="); ok {
+			n, _ := strconv.Atoi(leader)
+			st.Leader = meta.NodeID(n)
+			continue
+		}
 		name, n := pair(t, word)
 		switch name {
 		case "ready":
@@ -137,6 +186,8 @@ func setCounts(t testing.TB, st *quorum.QueueStatus, words []string) {
 			c.Acked = n
 		case "term":
 			st.Term = n
+		case "applied":
+			st.Applied = n
 		case "memory":
 			st.BodyBytesInMemory = int64(n)
 		default:

@@ -34,11 +34,19 @@ type Host interface {
 	Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, error)
 	// DeleteQueue deletes a queue under a condition.
 	DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (quorum.DeleteResult, error)
-	// QueueStatus tells how a queue is now. It is called for every queue once a second.
+	// QueueStatus tells how a queue is now. It is called once a second for every queue of which the node has something.
 	QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool)
+	// AddReplica and RemoveReplica change the members of a queue's group, Replicas tells how each is.
+	AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error
+	RemoveReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error
+	Replicas(ctx context.Context, id meta.QueueID) ([]quorum.ReplicaStatus, error)
 	// Node and Boot name this incarnation of the node.
 	Node() meta.NodeID
 	Boot() meta.Boot
+	// NodeUp tells whether a node is heard. AskNode asks its API, OnAsk sets what answers here.
+	NodeUp(node meta.NodeID) bool
+	AskNode(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error)
+	OnAsk(answer func(question []byte) ([]byte, error))
 }
 
 // Broker is what the API needs of the node's AMQP side; a broker.Broker is one.
@@ -109,6 +117,8 @@ type Server struct {
 	memoryLimit uint64
 	routes      node
 	sampler     *sampler
+	peers       *peers
+	answers     answers
 	registry    *prometheus.Registry
 	pages       http.Handler
 	logins      logins
@@ -147,7 +157,9 @@ func New(opt Options) *Server {
 		opt.UI = ui.FS
 	}
 	s := &Server{opt: opt, log: opt.Log, started: time.Now(), memoryLimit: memoryLimit()}
+	s.peers = newPeers(s)
 	s.sampler = newSampler(s)
+	opt.Host.OnAsk(s.answer)
 	s.registry = s.newRegistry()
 	s.pages = newPages(opt.UI)
 	s.addRoutes()
@@ -155,8 +167,12 @@ func New(opt Options) *Server {
 	return s
 }
 
-// Close ends the sampler; a second time it does nothing. Requests that are under way are answered.
-func (s *Server) Close() { s.sampler.close() }
+// Close ends the sampler, and other nodes get no answers any more; a second time it does nothing. Requests that are under way are answered.
+func (s *Server) Close() {
+	s.opt.Host.OnAsk(func([]byte) ([]byte, error) { return nil, errors.New("the node is stopping") })
+	s.peers.stop()
+	s.sampler.close()
+}
 
 // Handler serves the API, the health endpoints, /metrics and the web UI.
 func (s *Server) Handler() http.Handler {

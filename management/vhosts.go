@@ -9,11 +9,10 @@ import (
 
 // vhostRow is a virtual host with the sums of its queues and connections.
 type vhostRow struct {
-	vhost                  *meta.VHost
-	totals                 queueTotals
-	rates                  rates
-	received, sent         uint64
-	receivedRate, sentRate float64
+	vhost  *meta.VHost
+	totals queueTotals
+	rates  rates
+	traffic
 }
 
 // vhostRows sums up per virtual host, in one pass over the queues.
@@ -26,24 +25,61 @@ func (c *call) vhostRows(vhosts ...*meta.VHost) []*vhostRow {
 	}
 	for _, q := range c.s.sampler.snapshot().queues {
 		if r := of[q.queue.VHost]; r != nil {
-			r.totals.add(q.queue, &q.status)
+			r.totals.add(&q.status)
 			r.rates.add(q.rates)
 		}
 	}
-	p := c.s.sampler
-	p.look(&p.connections)
-	for _, x := range c.s.opt.Broker.Connections() {
-		r := of[x.VHost]
-		if r == nil {
-			continue
+	add := func(list []traffic) {
+		for i := range list {
+			if r := of[list[i].vhost]; r != nil {
+				r.traffic.add(&list[i])
+			}
 		}
-		now := p.ratesOf(&p.connections, x.Name)
-		r.received += x.ReceivedBytes
-		r.sent += x.SentBytes
-		r.receivedRate += now.of(connectionReceived)
-		r.sentRate += now.of(connectionSent)
+	}
+	add(c.s.ownTraffic())
+	for _, n := range c.s.peers.traffic.rows(c.s.peers) {
+		add(n.rows)
 	}
 	return rows
+}
+
+// traffic are the bytes of connections to a virtual host.
+type traffic struct {
+	vhost                  string
+	received, sent         uint64
+	receivedRate, sentRate float64
+}
+
+func (t *traffic) add(more *traffic) {
+	t.received += more.received
+	t.sent += more.sent
+	t.receivedRate += more.receivedRate
+	t.sentRate += more.sentRate
+}
+
+func packTraffic(p *pack, t *traffic) {
+	p.text(&t.vhost)
+	p.uints(&t.received, &t.sent)
+	p.float(&t.receivedRate)
+	p.float(&t.sentRate)
+}
+
+// ownTraffic sums up the connections of this node.
+func (s *Server) ownTraffic() []traffic {
+	var list []traffic
+	of := make(map[string]int)
+	for _, x := range s.ownConnections(&question{}) {
+		i, ok := of[x.thing.VHost]
+		if !ok {
+			i = len(list)
+			of[x.thing.VHost] = i
+			list = append(list, traffic{vhost: x.thing.VHost})
+		}
+		list[i].add(&traffic{
+			received: x.thing.ReceivedBytes, sent: x.thing.SentBytes, receivedRate: x.rates.of(connectionReceived), sentRate: x.rates.of(connectionSent),
+		})
+	}
+	return list
 }
 
 // listVHosts is GET /vhosts.

@@ -18,6 +18,7 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum/link"
 )
 
 // ErrNoCatalogue says that the catalogue cannot be written now: it has no leader, or did not answer in time.
@@ -211,6 +212,7 @@ func (c *catalogue) do(ctx context.Context, cmds []meta.Command) ([]meta.Reply, 
 	entry := meta.AppendBatch(codec.AppendUint64(nil, uint64(c.host.clock.nowMillis())), cmds)
 	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
+	defer context.AfterFunc(c.host.life, cancel)()
 	for {
 		var answer []byte
 		err := errElsewhere
@@ -229,6 +231,10 @@ func (c *catalogue) do(ctx context.Context, cmds []meta.Command) ([]meta.Reply, 
 			}
 			return meta.DecodeReplies(r.Rest(), nil)
 		}
+		var told *link.RemoteError
+		if errors.As(err, &told) && told.Text == ErrReplaced.Error() {
+			return nil, ErrReplaced
+		}
 		// Commands are idempotent: what may have taken effect is written again.
 		if c.host.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNoCatalogue, err)
@@ -238,7 +244,7 @@ func (c *catalogue) do(ctx context.Context, cmds []meta.Command) ([]meta.Reply, 
 
 // serveDo writes to the catalogue for another node.
 func (c *catalogue) serveDo(entry []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(c.host.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
 	return c.lead(ctx, entry)
 }

@@ -173,6 +173,9 @@ func (h *Host) serveFacts(question []byte) ([]byte, error) {
 	return (*f)(question)
 }
 
+// Clustered tells whether there are other nodes.
+func (h *Host) Clustered() bool { return len(h.peers.nodes()) > 1 }
+
 // NodeUp tells whether a node is heard; this one always is.
 func (h *Host) NodeUp(node meta.NodeID) bool { return h.up(node) }
 
@@ -195,6 +198,10 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 	h := (*Host)(d)
 	node, ok := h.peers.id(from)
 	if !ok {
+		if h.wasReplaced(from) {
+			answer(nil, ErrReplaced)
+			return
+		}
 		answer(nil, errors.New("the node is not known here yet"))
 		return
 	}
@@ -220,6 +227,19 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 	default:
 		answer(nil, fmt.Errorf("question %d is not understood by this version", kind))
 	}
+}
+
+// ErrReplaced says that another node took over this one's name while it was away; its data directory is of no use to the cluster any more.
+var ErrReplaced = errors.New("another node has taken this node's place in the cluster; start with an empty data directory")
+
+// wasReplaced tells whether a node that is not known any more was replaced.
+func (h *Host) wasReplaced(token link.Node) bool {
+	for n := range h.Catalogue().View.Nodes() {
+		if link.Node(n.Token) == token {
+			return n.Replaced
+		}
+	}
+	return false
 }
 
 // Message takes the one-way messages of other nodes.
@@ -276,7 +296,8 @@ func (h *Host) joinCluster(ctx context.Context) error {
 		}
 		var refused *transport.RefusedError
 		var no *transport.JoinError
-		if errors.As(err, &refused) || errors.As(err, &no) {
+		later := errors.As(err, &no) && no.Text == errJoinLater.Error()
+		if !later && (errors.As(err, &refused) || errors.As(err, &no)) {
 			return &JoinError{Address: addr, Err: err}
 		}
 		h.log.Warn("the node to join does not answer and will be asked again", "address", addr, "error", err)
@@ -285,6 +306,9 @@ func (h *Host) joinCluster(ctx context.Context) error {
 		}
 	}
 }
+
+// errJoinLater says that the cluster cannot take anybody in now.
+var errJoinLater = errors.New("the catalogue has no majority now")
 
 // JoinError says that a cluster does not take this node in.
 type JoinError struct {
@@ -323,11 +347,11 @@ func (h *Host) answerJoin(request []byte) ([]byte, error) {
 	if r.Err() != nil || n.Token == 0 || n.Name == "" {
 		return nil, errors.New("the request to join cannot be read")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
 	replies, err := h.Do(ctx, meta.Command{Op: meta.OpRegisterNode, Node: n})
 	if err != nil {
-		return nil, err
+		return nil, errJoinLater
 	}
 	switch replies[0].Reason {
 	case meta.ReasonOK:

@@ -27,7 +27,7 @@ type disk struct {
 	id   meta.QueueID
 	dir  string
 
-	// Guarded by the replica's mu.
+	// Guarded by the replica's mu; store is set with tmu held as well.
 	store      *segment.Store
 	busy       bool // a checkpoint is asked for or under way
 	recording  bool
@@ -69,10 +69,13 @@ func (d *disk) load(r *replica) error {
 			return err
 		}
 	}
-	d.store, err = segment.Open(d.host.fs, d.dir, func(seq uint64) bool { return r.m.Has(queue.Seq(seq)) })
+	store, err := segment.Open(d.host.fs, d.dir, func(seq uint64) bool { return r.m.Has(queue.Seq(seq)) })
 	if err != nil {
 		return err
 	}
+	d.tmu.Lock() // sizes may be asked for already
+	d.store = store
+	d.tmu.Unlock()
 	for seq := range r.m.Live {
 		if r.bodies.get(seq) == nil && !d.store.Has(uint64(seq)) {
 			return &storage.CorruptError{File: d.dir, OffsetBytes: -1, Reason: fmt.Sprintf("the body of message %d is missing", seq)}

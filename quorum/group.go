@@ -203,7 +203,7 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 		if leader == 0 || leader == g.host.node {
 			return nil, false, errNotReady
 		}
-		return forward(g.host, leader, g.id, buf, func(meta.NodeID) {}), false, nil
+		return forward(g.host, leader, g.id, buf, g.offerAgain), false, nil
 	}
 	defer g.lmu.Unlock()
 	t, err := g.admit(p, k, buf)
@@ -211,6 +211,15 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 		return nil, false, err
 	}
 	return t, false, err
+}
+
+// offerAgain is called when the node that was taken for the leader refuses: it may not have taken office yet. The batch is offered again soon.
+func (g *group) offerAgain(meta.NodeID) {
+	g.host.later(limits.GapRetryMillis*time.Millisecond, func() {
+		if v, ok := g.host.slots.Load(g.id); ok {
+			v.(*slot).pipe.resend()
+		}
+	})
 }
 
 // admit is the leader's gate for batches (PROTOCOL 1): per pipeline it remembers the next k of its term, so that a batch stands in the log once per term. A nil proposal without an error: it

@@ -82,6 +82,8 @@ type Host struct {
 	started     atomic.Bool
 	facts       atomic.Pointer[func([]byte) ([]byte, error)]
 
+	life    context.Context // ends with closed: what waits in the background gives up
+	end     context.CancelFunc
 	closed  chan struct{}
 	closing sync.Once
 	fatally sync.Once
@@ -133,6 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	adoptLogger(cfg.Log)
 	id := cfg.Dir.Identity()
 	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock), closed: make(chan struct{})}
+	h.life, h.end = context.WithCancel(context.Background())
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
 		return nil, err
 	}
@@ -316,6 +319,7 @@ func (h *Host) Boot() meta.Boot {
 func (h *Host) Close() {
 	h.closing.Do(func() {
 		close(h.closed)
+		h.end()
 		if h.started.Load() {
 			h.writeMarks()
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum/link"
 )
 
 // leases make the catalogue's reads local and its writes heard (PROTOCOL 5). The leader grants from memory; a write is answered when every node with a lease has applied it or its lease
@@ -215,6 +216,13 @@ func (c *catalogue) renew() {
 			c.govern()
 		} else if leader := c.leaderNode(); leader != 0 {
 			c.askLease(leader)
+		} else {
+			// A node that was replaced while it was away is in no group any more and hears of no leader: any other node tells it so.
+			for n := range c.state.Load().View.Nodes() {
+				if n.Alive() && !n.Replaced && n.ID != c.host.node {
+					c.askLease(n.ID)
+				}
+			}
 		}
 		select {
 		case <-c.host.closed:
@@ -246,6 +254,11 @@ func (c *catalogue) askLease(leader meta.NodeID) {
 		if err == nil {
 			c.leases.until.Store(sent + limits.LeaseMillis)
 			c.releaseHeld()
+			return
+		}
+		var told *link.RemoteError
+		if errors.As(err, &told) && told.Text == ErrReplaced.Error() {
+			c.host.report(ErrReplaced)
 		}
 	})
 }

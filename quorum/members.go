@@ -80,7 +80,7 @@ func (h *Host) serveMember(request []byte) ([]byte, error) {
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
 	return nil, h.leadMember(ctx, id, node, add)
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -116,6 +117,8 @@ func TestPipelineSurvivesLossRepeatAndNewTerms(t *testing.T) {
 func pipelineSeed(t *testing.T, seed uint64) {
 	h := &Host{clock: newClock(nil), closed: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	defer close(h.closed)
+	h.life, h.end = context.WithCancel(context.Background())
+	defer h.end()
 	h.node, h.boot = 1, meta.Boot{Counter: 1, Nonce: 2}
 	p := newPipeline(h, 1024)
 	l := newBadLeader(seed)

@@ -353,7 +353,7 @@ func (h *Host) unseal(run runner, token uint64) {
 	if !sealed || now != token {
 		return
 	}
-	replies, err := h.Do(context.Background(), meta.Command{Op: meta.OpDeleteAborted, Queue: meta.Queue{ID: r.id}, Token: token})
+	replies, err := h.Do(h.life, meta.Command{Op: meta.OpDeleteAborted, Queue: meta.Queue{ID: r.id}, Token: token})
 	if err == nil && replies[0].Reason == meta.ReasonOK {
 		_, err = run.command(&queue.Command{Op: queue.OpUnseal, To: token})
 	}
@@ -367,7 +367,7 @@ func (h *Host) retire(id meta.QueueID) {
 	h.workers.Add(1)
 	go func() {
 		defer h.workers.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+		ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 		defer cancel()
 		if _, err := h.DeleteQueue(ctx, id, queue.IfAutoDelete); err != nil && !errors.Is(err, ErrNoQueue) {
 			h.log.Warn("an unused auto-delete queue could not be deleted", "id", uint64(id), "error", err)

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -230,12 +231,16 @@ func (h *Host) renewSlot(id any, old *slot) {
 // registerReborn registers the present incarnation, however long it takes.
 func (h *Host) registerReborn(done chan<- struct{}) {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+		ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 		err := h.registerBoot(ctx)
 		cancel()
 		if err == nil {
 			h.cat.wake()
 			close(done)
+			return
+		}
+		if errors.Is(err, ErrReplaced) {
+			h.report(err)
 			return
 		}
 		h.log.Warn("the new incarnation could not be registered yet", "error", err)
@@ -263,20 +268,20 @@ func (c *catalogue) govern() {
 		if n.Alive() && now-c.leases.silentSince(n.ID) > limits.DeadMillis && h.elections.silentTo(n.ID, all) {
 			h.log.Warn("a node is declared dead", "node", n.Name)
 			dead := meta.Command{Op: meta.OpNodeDead, Node: meta.Node{ID: n.ID, Boot: n.Boot}}
-			go func() { _, _ = c.do(context.Background(), []meta.Command{dead}) }() // seen again if it fails
+			go func() { _, _ = c.do(c.host.life, []meta.Command{dead}) }() // seen again if it fails
 		}
 	}
 	c.admit(v)
 }
 
-// admit adds the replica of a node that joined to the catalogue's group, one at a time.
+// admit adds the replica of a node that joined to the catalogue's group, and removes those of replaced ones, one at a time.
 func (c *catalogue) admit(v *meta.View) {
 	h := c.host
-	ctx, cancel := context.WithTimeout(context.Background(), limits.StatusMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(h.life, limits.StatusMillis*time.Millisecond)
 	defer cancel()
 	var members *dragonboat.Membership
 	for n := range v.Nodes() {
-		if n.Replaced || !h.up(n.ID) {
+		if !n.Replaced && !h.up(n.ID) {
 			continue
 		}
 		if members == nil {
@@ -284,6 +289,15 @@ func (c *catalogue) admit(v *meta.View) {
 			if members, err = h.nh.SyncGetShardMembership(ctx, catalogueShard); err != nil {
 				return
 			}
+		}
+		if n.Replaced {
+			if _, ok := members.Nodes[uint64(n.ID)]; !ok {
+				continue
+			}
+			if err := h.nh.SyncRequestDeleteReplica(ctx, catalogueShard, uint64(n.ID), members.ConfigChangeID); err != nil {
+				h.log.Debug("a replaced node could not be taken out of the catalogue's group yet", "node", n.Name, "error", err)
+			}
+			return
 		}
 		if _, ok := members.Nodes[uint64(n.ID)]; ok {
 			continue
@@ -326,6 +340,14 @@ func (h *Host) grow(g *group) bool {
 	if q == nil {
 		return false
 	}
+	for _, m := range q.Members {
+		if n := v.Node(m.Node); n != nil && n.Replaced { // its disk is gone: another replica takes the place
+			if err := h.RemoveReplica(h.life, g.id, m.Node); err != nil {
+				h.log.Debug("a replica of a replaced node could not be removed yet", "queue", q.Name, "error", err)
+			}
+			return true
+		}
+	}
 	want := replicasWanted(q)
 	var free []meta.NodeID
 	alive := 0
@@ -341,7 +363,7 @@ func (h *Host) grow(g *group) bool {
 	if len(q.Members) >= oddDown(min(want, alive)) || len(free) == 0 {
 		return false
 	}
-	err := h.AddReplica(context.Background(), g.id, free[int(g.id)%len(free)])
+	err := h.AddReplica(h.life, g.id, free[int(g.id)%len(free)])
 	if err != nil {
 		h.log.Debug("a queue could not grow yet", "queue", q.Name, "error", err)
 	}

@@ -75,7 +75,7 @@ func (r *remote) search() meta.NodeID {
 }
 
 func (r *remote) askStart(node meta.NodeID, request []byte) (leader meta.NodeID, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limits.LinkDialMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(r.host.life, limits.LinkDialMillis*time.Millisecond)
 	defer cancel()
 	answer, err := r.host.call(ctx, node, callStart, request)
 	if err != nil {
@@ -185,7 +185,7 @@ func commandAt(h *Host, node meta.NodeID, q meta.QueueID, cmd *queue.Command) (q
 	if node == 0 {
 		return queue.Reply{}, errNotReady
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limits.PublishTimeoutMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
 	answer, err := h.call(ctx, node, callCommand, queue.AppendCommand(codec.AppendUvarint(nil, uint64(q)), cmd))
 	if err != nil {
@@ -215,7 +215,7 @@ func (r *remote) status() QueueStatus {
 	if leader == 0 {
 		return st
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limits.StatusMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(r.host.life, limits.StatusMillis*time.Millisecond)
 	defer cancel()
 	answer, err := r.host.call(ctx, leader, callStatus, codec.AppendUvarint(nil, uint64(r.q.ID)))
 	if err != nil {

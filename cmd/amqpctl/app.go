@@ -71,7 +71,7 @@ func newApp(std streams) *cli.App {
 		ErrWriter:                 std.err,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Commands: []*cli.Command{
-			statusCommand(std), queueCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std), helpCommand(std),
+			statusCommand(std), queueCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std), helpCommand(std),
 		},
 	}
 	app.OnUsageError = usageError

@@ -99,6 +99,12 @@ func TestUsageErrorsAreOneLineAndTouchNothing(t *testing.T) {
 		"consume q --ack never":                                    `unknown --ack "never"`,
 		"consume q --format xml":                                   `unknown --format "xml"`,
 		"consume q --count 0":                                      "--count",
+		"raft status":                                              "the name of a queue is missing",
+		"raft status a b":                                          `unexpected argument "b"`,
+		"raft add":                                                 "the name of a queue is missing",
+		"raft add orders":                                          "the name of a node is missing",
+		"raft remove orders":                                       "the name of a node is missing",
+		"raft add orders --wait":                                   `unknown flag "--wait"`,
 		"bench -s 3":                                               "the size must be",
 		"bench -z soon":                                            "is no time",
 		"bench -A 2000":                                            "never comes",
@@ -118,7 +124,7 @@ func TestUsageErrorsAreOneLineAndTouchNothing(t *testing.T) {
 
 func TestMissingCommandShowsHelpOnStandardError(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
-	for args, text := range map[string]string{"": "COMMANDS:", "queue": "amqpctl queue purge", "--quiet": "COMMANDS:"} {
+	for args, text := range map[string]string{"": "COMMANDS:", "queue": "amqpctl queue purge", "raft": "remove", "--quiet": "COMMANDS:"} {
 		out, err, code := w.run("", strings.Fields(args)...)
 		if code != exit.Usage || out != "" || !strings.Contains(strings.ReplaceAll(err, "   purge", "amqpctl queue purge"), text) {
 			t.Errorf("amqpctl %s: code %d, out %q, err %.60q", args, code, out, err)

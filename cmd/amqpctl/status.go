@@ -99,7 +99,7 @@ func (s *settings) writeStatus(overview httpapi.Object, nodes []httpapi.Object) 
 		return err
 	}
 	fmt.Fprintln(s.out)
-	return writeWarnings(s.out, warnings(nodes))
+	return writeWarnings(s.out, append(warnings(nodes), replicationWarnings(overview)...))
 }
 
 // product names the software: its own name and version, and the RabbitMQ version that it speaks when that is another.
@@ -202,6 +202,43 @@ func warnings(nodes []httpapi.Object) []warning {
 		if n.Bool("being_drained") {
 			add(false, "in maintenance, takes no new connections")
 		}
+	}
+	return out
+}
+
+// replicationWarnings finds queues that have not the replicas that they should have. Only brokers that tell so in the overview know.
+func replicationWarnings(overview httpapi.Object) []warning {
+	const key = "replication."
+	var out []warning
+	if overview.Int(key+"nodes") == 2 {
+		out = append(out, warning{false, "with two nodes a queue has one replica; add a third node"})
+	}
+	for _, kind := range []struct {
+		key       string
+		alarm     bool
+		one, many string
+	}{
+		{"short", false, "queue has fewer replicas than due, to be added as soon as enough nodes are up", "queues have fewer replicas than due, to be added as soon as enough nodes are up"},
+		{"wanting", false, "queue has fewer replicas than declared with, for the cluster is too small", "queues have fewer replicas than declared with, for the cluster is too small"},
+		{"minority", true, "queue has too few replicas up to serve", "queues have too few replicas up to serve"},
+		{"down", true, "queue is down", "queues are down"},
+	} {
+		count := overview.Int(key + "queues_" + kind.key)
+		if count == 0 {
+			continue
+		}
+		var names []string
+		for _, q := range overview.List(key + "queues_" + kind.key + "_named") {
+			names = append(names, q.Text("name")+" in "+q.Text("vhost"))
+		}
+		if int64(len(names)) < count {
+			names = append(names, "...")
+		}
+		what := kind.many
+		if count == 1 {
+			what = kind.one
+		}
+		out = append(out, warning{kind.alarm, fmt.Sprintf("%s %s: %s", table.Group(count), what, strings.Join(names, ", "))})
 	}
 	return out
 }

@@ -56,7 +56,11 @@ func thousandQueues(t *testing.T, kill bool) {
 	if m.HeapPerQueue() >= heapPerQueueMax {
 		t.Errorf("%.1f KB of heap per queue, want less than %.0f KB", m.HeapPerQueue()/1e3, heapPerQueueMax/1e3)
 	}
-	if m.AllAnswered >= answerAllMax {
-		t.Errorf("from exec to the last answer %v, want less than %v", m.AllAnswered, answerAllMax)
+	limit := answerAllMax
+	if !harness.Full() {
+		limit *= 3 // the machine may be busy with something else; the full run is on an idle one
+	}
+	if m.AllAnswered >= limit {
+		t.Errorf("from exec to the last answer %v, want less than %v", m.AllAnswered, limit)
 	}
 }

@@ -58,7 +58,7 @@ func ExitCode(err error) int {
 		return 0
 	case errors.As(err, &listen):
 		return ExitPort
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.Is(err, quorum.ErrReplaced):
 		return ExitRefused
 	case errors.As(err, &locked), errors.As(err, &unwritable):
 		return ExitDirectory

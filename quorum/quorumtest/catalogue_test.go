@@ -1,3 +1,5 @@
+//go:build simulation
+
 package quorumtest
 
 import (
@@ -191,7 +193,7 @@ func TestSealLastsForEver(t *testing.T) {
 			failed <- err
 		}()
 		c.Pass(200 * time.Millisecond)
-		p := c.NewPublisher(at, q)
+		p := c.NewPublisher(catalogue, q) // neither has a replica
 		p.Send(10, 0)
 		c.Pass(300 * time.Millisecond)
 		if p.Confirmed() > 0 {
@@ -262,5 +264,28 @@ func TestTwoViewsBootstrapTwoGroups(t *testing.T) {
 			c.T.Errorf("%d messages stand in the queue", n)
 		}
 		c.drained(q, far)
+	})
+}
+
+// TestDeleteFailsWhileLeaderChanges: a conditional delete waits for the queue's next leader, as a publish does.
+func TestDeleteFailsWhileLeaderChanges(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		for i, at := range []*Node{c.Node(4), c.Node(1), c.Node(2), c.Node(3)} {
+			q := c.Declare(at, fmt.Sprint("q", i), 1, 2, 3)
+			c.NewPublisher(at, q).Confirm(3*time.Second, 1)
+			leader := c.AwaitLeader(q)
+			from := c.Node(4)
+			if at != leader {
+				from = at
+			}
+			leader.Kill()
+			began := time.Now()
+			res, err := from.Host().DeleteQueue(context.Background(), q, queue.IfEmpty)
+			if err != nil || res.Code != queue.CodeNotEmpty || time.Since(began) > 4*time.Second {
+				c.T.Errorf("a delete after the leader's death, from %s: %+v, %v after %v", from.Name, res, err, time.Since(began))
+			}
+			leader.Start()
+			c.drained(q, from)
+		}
 	})
 }

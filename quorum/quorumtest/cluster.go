@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,12 +56,20 @@ var secret = []byte("a secret of the virtual cluster")
 func Run(t *testing.T, o Options, f func(c *Cluster)) {
 	t.Helper()
 	emptyPools()
+	stuck := time.AfterFunc(stuckSeconds*time.Second, func() {
+		debug.SetTraceback("all")
+		panic("quorumtest: something runs on and on without letting virtual time pass, or waits for what is outside of the bubble")
+	})
+	defer stuck.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, o)
 		defer c.close()
 		f(c)
 	})
 }
+
+// stuckSeconds is how long a bubble may take in real time.
+const stuckSeconds = 120
 
 // emptyPools drops what the log store's library keeps in pools of the process: channels of one bubble may not be used in another one. A pool forgets in two collections.
 func emptyPools() {
@@ -133,10 +142,16 @@ func (c *Cluster) Pass(d time.Duration) {
 // sound ends the test if something was seen that must never be.
 func (c *Cluster) sound() {
 	c.T.Helper()
+	if n := runtime.NumGoroutine(); n > goroutinesMax {
+		c.T.Fatalf("after %v: %d goroutines run: something starts more and more of them", c.Elapsed(), n)
+	}
 	if v := c.Books.Violations(); len(v) > 0 {
 		c.T.FailNow() // close prints them
 	}
 }
+
+// goroutinesMax is far more than a cluster of five nodes under load has.
+const goroutinesMax = 5_000
 
 // pollMillis is how often Until looks.
 const pollMillis = 5

@@ -48,6 +48,7 @@ type Consumer struct {
 	inbox      []held    // delivered, not looked at
 	kept       []held    // looked at, not settled
 	drained    uint64
+	unsettled  int // delivered, and no settle submitted
 	got        int
 	subscribed bool
 	cancelled  bool
@@ -177,6 +178,10 @@ func (k *Consumer) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 		e, ok := k.c.Books.delivered(q, d, k.name)
 		if !ok {
 			continue
+		}
+		k.unsettled++
+		if k.plan.Prefetch > 0 && k.unsettled > int(k.plan.Prefetch) {
+			k.c.Books.violate("%s gets delivery %d beyond its prefetch of %d", k.name, d.D, k.plan.Prefetch)
 		}
 		h := held{d.D, d.AcquiredCount, e}
 		if k.plan.NoAck {
@@ -385,6 +390,7 @@ func (k *Consumer) outcome(h held) queue.Outcome {
 
 // settle makes the command for a run of deliveries. Called with k.mu held.
 func (k *Consumer) settle(list []held, outcome queue.Outcome) submission {
+	k.unsettled -= len(list)
 	cmd := queue.Command{Op: queue.OpSettle, Outcome: outcome, From: list[0].d, To: list[len(list)-1].d}
 	if outcome != queue.OutcomeAck {
 		return submission{cmd: cmd}

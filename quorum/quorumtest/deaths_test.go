@@ -1,3 +1,5 @@
+//go:build simulation
+
 package quorumtest
 
 import (
@@ -167,5 +169,34 @@ func TestTransientQueueOutlivesItsNode(t *testing.T) {
 			c.T.Error("the queue outlives its node")
 		}
 		home.Start()
+	})
+}
+
+// TestFirstBatchOfDeadIncarnationMakesASession: a node that was declared dead, and has not heard of it, begins with a queue that never knew it: nothing in the queue's machine is there to be fenced. What
+// it is given would be stuck until it learns its death.
+func TestFirstBatchOfDeadIncarnationMakesASession(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		_, _, far := c.threeOfFour()
+		fresh := c.Declare(c.Node(1), "fresh", 1, 2, 3)
+		c.NewPublisher(c.Node(1), fresh).Confirm(2*time.Second, 10)
+		c.Until(2*time.Second, "all know the queue", func() bool { return far.Host().Catalogue().View.QueueByID(fresh) != nil })
+		c.Pause(far)
+		c.Until(deathMillis*time.Millisecond, "it is declared dead", func() bool { return !c.Node(1).Host().Catalogue().View.Node(far.ID).Alive() })
+		c.SetRaftFaults(deaf(far))
+		k := c.NewConsumer(far, fresh, ConsumerPlan{Hold: 100})
+		p := c.NewPublisher(far, fresh)
+		p.Send(10, 0)
+		c.Heal()
+		c.Pass(3 * time.Second)
+		if far.Fenced() > 0 {
+			c.T.Fatal("it has heard of its death")
+		}
+		if n := c.Counts(fresh); n.Consumers+n.Unacked > 0 || n.Enqueued != 10 {
+			c.T.Errorf("a dead incarnation consumes and publishes: %+v", n)
+		}
+		c.SetRaftFaults(RaftFaults{})
+		c.Until(10*time.Second, "it learns its death", func() bool { return far.Fenced() > 0 && k.ended() && p.ended() })
+		c.Until(5*time.Second, "its session is gone", func() bool { n := c.Counts(fresh); return n.Consumers+n.Unacked == 0 && p.Open() == 0 })
+		c.drained(fresh, far)
 	})
 }

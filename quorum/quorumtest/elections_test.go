@@ -1,3 +1,5 @@
+//go:build simulation
+
 package quorumtest
 
 import (
@@ -196,4 +198,57 @@ func TestLaggingMemberKicksForEver(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRestartedLeaderDeposesItsSuccessor: the leader is killed and started again, with a log that is behind by now. It must leave its successor alone: it cannot win, but its kicks bypass PreVote.
+func TestRestartedLeaderDeposesItsSuccessor(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, _, far := c.threeOfFour()
+		p := c.NewPublisher(far, q)
+		for range 5 {
+			former := c.AwaitLeader(q)
+			p.Confirm(2*time.Second, 10)
+			former.Kill()
+			p.Confirm(3*time.Second, 50)
+			successor := c.AwaitLeader(q)
+			before, _ := successor.Host().QueueStatus(q)
+			former.Start()
+			for range 10 {
+				if took := p.Confirm(5*time.Second, 1); took > 500*time.Millisecond {
+					c.T.Errorf("no confirm for %v after the former leader's restart", took)
+				}
+				c.Pass(50 * time.Millisecond)
+			}
+			if after, _ := successor.Host().QueueStatus(q); after.Term != before.Term {
+				c.T.Errorf("%d elections by the restart of %s", after.Term-before.Term, former.Name)
+			}
+		}
+		c.drained(q, far)
+	})
+}
+
+// TestRestartedNodeDeposesCatalogueLeader: the same for the catalogue, whose every change of leader holds declares up until all leases have ended.
+func TestRestartedNodeDeposesCatalogueLeader(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		leader := c.catalogueLeader()
+		for _, n := range c.Others(leader) {
+			votes := 0
+			c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool {
+				if m.ShardID == catalogueShard && m.Type == pb.RequestVote {
+					votes++ // under the filter's lock
+				}
+				return false
+			}})
+			n.Kill()
+			n.Start()
+			c.Pass(2 * time.Second)
+			c.SetRaftFaults(RaftFaults{})
+			if votes > 0 {
+				c.T.Errorf("%d votes were asked for when %s was restarted", votes, n.Name)
+			}
+		}
+		if now := c.catalogueLeader(); now != leader {
+			c.T.Errorf("%s leads the catalogue, before the restarts %s did", now.Name, leader.Name)
+		}
+	})
 }

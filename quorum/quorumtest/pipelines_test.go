@@ -1,3 +1,5 @@
+//go:build simulation
+
 package quorumtest
 
 import (
@@ -150,5 +152,31 @@ func TestMinorityConfirms(t *testing.T) {
 		c.Heal()
 		c.Until(5*time.Second, "the publishes of the minority are answered", func() bool { return alone.Open() == 0 })
 		c.drained(q, leader)
+	})
+}
+
+// TestUnreadyLeaderIsStormed: a leader is known but cannot take office for a while; whoever has full windows offers them again and again, and no more often than that.
+func TestUnreadyLeaderIsStormed(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, leader, far := c.threeOfFour()
+		var open []*Publisher
+		for _, n := range c.Others(leader) {
+			p := c.NewPublisher(n, q)
+			p.Confirm(2*time.Second, 1)
+			open = append(open, p)
+		}
+		c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool { return carriesEntries(m, uint64(q)) }})
+		leader.Kill()
+		for range 8 {
+			for _, p := range open {
+				p.Send(2, 0)
+			}
+			c.Pass(5 * time.Millisecond)
+		}
+		c.Pass(5 * time.Second)
+		c.SetRaftFaults(RaftFaults{})
+		c.Until(5*time.Second, "every publish is answered", func() bool { return open[0].Open()+open[1].Open()+open[2].Open() == 0 })
+		leader.Start()
+		c.drained(q, far)
 	})
 }

@@ -1,3 +1,5 @@
+//go:build simulation
+
 package quorumtest
 
 import (
@@ -152,6 +154,31 @@ func TestClosedSessionKeepsMessages(t *testing.T) {
 			c.Until(2*time.Second, "the end is answered", k.Closed)
 		}
 		c.Until(2*time.Second, "nothing is unacked", func() bool { return p.Open() == 0 && c.Counts(q).Unacked == 0 })
+		c.drained(q, far)
+	})
+}
+
+// TestSnapshotOmitsUnacked: members restart from checkpoints, and one is fed by a snapshot, while consumers hold deliveries.
+func TestSnapshotOmitsUnacked(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 2 << 10, BodiesInMemoryBytes: 1}, func(c *Cluster) {
+		q, leader, far := c.threeOfFour()
+		k := c.NewConsumer(far, q, ConsumerPlan{Hold: 60, Window: 200})
+		p := c.NewPublisher(far, q)
+		for round := range 6 {
+			for range 10 {
+				p.Confirm(3*time.Second, 10)
+			}
+			n := c.Nodes[round%3]
+			if round == 2 {
+				n = leader
+			}
+			n.Kill()
+			p.Confirm(4*time.Second, 30)
+			n.Start()
+			c.Until(5*time.Second, "the replicas are equal", func() bool { return c.equalReplicas(q) })
+		}
+		c.Until(5*time.Second, "what is unacked is held", func() bool { n := c.Counts(q); return n.Unacked == 60 && k.Held() == 60 && n.Ready == 0 })
+		k.Release()
 		c.drained(q, far)
 	})
 }

@@ -79,6 +79,25 @@ func (c *Client) Put(ctx context.Context, path string, body any) (created bool, 
 	return status == http.StatusCreated, err
 }
 
+// Post sends body as JSON.
+func (c *Client) Post(ctx context.Context, path string, body any) error {
+	return c.send(ctx, http.MethodPost, path, body)
+}
+
+// DeleteBy is a DELETE whose body says what is removed.
+func (c *Client) DeleteBy(ctx context.Context, path string, body any) error {
+	return c.send(ctx, http.MethodDelete, path, body)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body any) error {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.do(ctx, method, path, nil, encoded)
+	return err
+}
+
 // Delete removes an object.
 func (c *Client) Delete(ctx context.Context, path string, query url.Values) error {
 	_, _, err := c.do(ctx, http.MethodDelete, path, query, nil)

@@ -1,0 +1,255 @@
+package management
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warrenmq/warren/internal/machine"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// fakeCluster is a catalogue without Raft, and the nodes that share it.
+type fakeCluster struct {
+	mu    sync.Mutex
+	m     *meta.Machine
+	index uint64
+	hosts map[meta.NodeID]*fakeHost
+	// down are nodes that nobody hears, hung those that are heard and do not answer.
+	down, hung map[meta.NodeID]bool
+}
+
+// fakeHost is one node of a fakeCluster; its queues are what a test says.
+type fakeHost struct {
+	*fakeCluster
+	id meta.NodeID
+
+	mu      sync.Mutex
+	status  map[meta.QueueID]quorum.QueueStatus
+	asked   int // calls of QueueStatus
+	told    int // calls of AskNode
+	slow    time.Duration
+	failure error // of Do, DeleteQueue and changes of members
+	answer  func([]byte) ([]byte, error)
+}
+
+func newFakeHost(cmds ...meta.Command) *fakeHost {
+	c := &fakeCluster{m: meta.New(), hosts: make(map[meta.NodeID]*fakeHost), down: make(map[meta.NodeID]bool), hung: make(map[meta.NodeID]bool)}
+	c.apply(meta.Command{Op: meta.OpFound, Text: "0123", Name: "test"})
+	h := c.join("rabbit@test")
+	h.apply(cmds...)
+	return h
+}
+
+// join adds a node.
+func (c *fakeCluster) join(name string) *fakeHost {
+	id := meta.NodeID(len(c.hosts) + 1)
+	h := &fakeHost{fakeCluster: c, id: id, status: make(map[meta.QueueID]quorum.QueueStatus)}
+	c.apply(meta.Command{Op: meta.OpRegisterNode, Node: meta.Node{Name: name, Address: fmt.Sprint("test:", id), Token: uint64(id), MachineVersion: 1}},
+		meta.Command{Op: meta.OpRegisterBoot, Node: meta.Node{ID: id, Boot: h.Boot()}})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hosts[id] = h
+	return h
+}
+
+func (c *fakeCluster) apply(cmds ...meta.Command) []meta.Reply {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var replies []meta.Reply
+	for i := range cmds {
+		c.index++
+		r, _ := c.m.Apply(machine.Stamp{Index: c.index, NowMillis: 1}, &cmds[i], nil)
+		replies = append(replies, r)
+	}
+	return replies
+}
+
+func (c *fakeCluster) Catalogue() *quorum.Catalogue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &quorum.Catalogue{View: c.m.View()}
+}
+
+// NodeUp tells what a test said.
+func (c *fakeCluster) NodeUp(node meta.NodeID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hosts[node] != nil && !c.down[node]
+}
+
+// mark says that a node is down or hung, or that it is not any more.
+func (c *fakeCluster) mark(what map[meta.NodeID]bool, node meta.NodeID, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	what[node] = yes
+}
+
+func (h *fakeHost) AskNode(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error) {
+	h.mu.Lock()
+	h.told++
+	h.mu.Unlock()
+	h.fakeCluster.mu.Lock()
+	other, down, hung := h.hosts[node], h.down[node], h.hung[node]
+	h.fakeCluster.mu.Unlock()
+	if other == nil || down {
+		return nil, errors.New("the node is not connected")
+	}
+	if hung {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	other.mu.Lock()
+	answer := other.answer
+	other.mu.Unlock()
+	return answer(question)
+}
+
+func (h *fakeHost) OnAsk(answer func([]byte) ([]byte, error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = answer
+}
+
+func (h *fakeHost) Do(_ context.Context, cmds ...meta.Command) ([]meta.Reply, error) {
+	if h.failure != nil {
+		return nil, h.failure
+	}
+	return h.apply(cmds...), nil
+}
+
+func (h *fakeHost) DeleteQueue(_ context.Context, id meta.QueueID, cond queue.Condition) (quorum.DeleteResult, error) {
+	st, _ := h.QueueStatus(id)
+	switch {
+	case h.failure != nil:
+		return quorum.DeleteResult{}, h.failure
+	case cond&queue.IfUnused != 0 && st.Counts.Consumers > 0:
+		return quorum.DeleteResult{Code: queue.CodeInUse}, nil
+	case cond&queue.IfEmpty != 0 && st.Counts.Ready > 0:
+		return quorum.DeleteResult{Code: queue.CodeNotEmpty}, nil
+	case h.apply(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}})[0].Reason != meta.ReasonOK:
+		return quorum.DeleteResult{}, quorum.ErrNoQueue
+	}
+	return quorum.DeleteResult{}, nil
+}
+
+func (h *fakeHost) QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool) {
+	h.mu.Lock()
+	slow := h.slow
+	h.mu.Unlock()
+	if slow > 0 {
+		<-time.After(slow)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked++
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return quorum.QueueStatus{}, false
+	}
+	st, ok := h.status[id]
+	if !ok {
+		st = quorum.QueueStatus{State: quorum.StateParked}
+	}
+	st.Members = membersOf(q)
+	for _, id := range st.Members {
+		if h.NodeUp(id) {
+			st.Online = append(st.Online, id)
+		}
+	}
+	return st, true
+}
+
+// AddReplica and RemoveReplica refuse what the real ones refuse.
+func (h *fakeHost) AddReplica(_ context.Context, id meta.QueueID, node meta.NodeID) error {
+	q := h.Catalogue().View.QueueByID(id)
+	switch _, member := q.MemberOn(node); {
+	case h.failure != nil:
+		return h.failure
+	case !h.NodeUp(node):
+		return quorum.ErrNoNode
+	case member:
+		return quorum.ErrMember
+	}
+	replica := h.apply(meta.Command{Op: meta.OpAllotReplica, Queue: meta.Queue{ID: id}})[0].Count
+	return h.setMembers(q, append(slices.Clone(q.Members), meta.Member{Node: node, Replica: replica}))
+}
+
+func (h *fakeHost) RemoveReplica(_ context.Context, id meta.QueueID, node meta.NodeID) error {
+	q := h.Catalogue().View.QueueByID(id)
+	switch _, member := q.MemberOn(node); {
+	case h.failure != nil:
+		return h.failure
+	case !member:
+		return quorum.ErrNoMember
+	case len(q.Members) == 1:
+		return quorum.ErrLastMember
+	}
+	return h.setMembers(q, slices.DeleteFunc(slices.Clone(q.Members), func(m meta.Member) bool { return m.Node == node }))
+}
+
+func (h *fakeHost) setMembers(q *meta.Queue, members []meta.Member) error {
+	if r := h.apply(meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: q.ID, Members: members}, Token: q.MembersIndex + 1})[0]; r.Reason != meta.ReasonOK {
+		return fmt.Errorf("%v", r.Reason)
+	}
+	return nil
+}
+
+func (h *fakeHost) Replicas(_ context.Context, id meta.QueueID) ([]quorum.ReplicaStatus, error) {
+	var list []quorum.ReplicaStatus
+	for _, node := range membersOf(h.Catalogue().View.QueueByID(id)) {
+		r := quorum.ReplicaStatus{Node: node}
+		if h.NodeUp(node) {
+			h.fakeCluster.mu.Lock()
+			other := h.hosts[node]
+			h.fakeCluster.mu.Unlock()
+			other.mu.Lock()
+			st, ok := other.status[id]
+			other.mu.Unlock()
+			r.Up, r.State, r.Term, r.Applied, r.Checkpoint = ok, "follower", st.Term, st.Applied, st.Checkpoint
+			if st.Leader == node {
+				r.State = "leader"
+			}
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// delay makes QueueStatus slow; only in synctest.
+func (h *fakeHost) delay(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slow = d
+}
+
+func (h *fakeHost) askedSoFar() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked
+}
+
+func (h *fakeHost) toldSoFar() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.told
+}
+
+func (h *fakeHost) Node() meta.NodeID { return h.id }
+func (h *fakeHost) Boot() meta.Boot   { return meta.Boot{Counter: 1, Nonce: uint64(h.id)} }
+
+// set changes the numbers of a queue, which runs and is led here from then on, unless change says otherwise.
+func (h *fakeHost) set(vhost, name string, change func(*quorum.QueueStatus)) {
+	q := h.Catalogue().View.Queue(vhost, name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := h.status[q.ID]
+	st.State, st.Leader = quorum.StateRunning, h.id
+	change(&st)
+	h.status[q.ID] = st
+}

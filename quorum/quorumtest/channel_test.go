@@ -1,0 +1,164 @@
+//go:build simulation
+
+package quorumtest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
+)
+
+// channel is a session whose commands a test submits one by one.
+type channel struct {
+	c       *Cluster
+	at      *Node
+	q       meta.QueueID
+	session *quorum.Session
+
+	mu      sync.Mutex
+	token   uint64
+	replies map[uint64]queue.Reply
+	lastD   uint64
+	got     []held
+}
+
+func (c *Cluster) openChannel(at *Node, q meta.QueueID) *channel {
+	ch := &channel{c: c, at: at, q: q, replies: make(map[uint64]queue.Reply)}
+	ch.session = at.Host().OpenSession(ch)
+	return ch
+}
+
+// Completed implements quorum.Receiver.
+func (ch *channel) Completed(_ meta.QueueID, done []quorum.Completion) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for _, d := range done {
+		if _, twice := ch.replies[d.Token]; twice {
+			ch.c.Books.violate("%s answers command %d twice", ch.at.Name, d.Token)
+		}
+		ch.replies[d.Token] = d.Reply
+	}
+}
+
+// Deliver implements quorum.Receiver.
+func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	for i := range deliveries {
+		d := &deliveries[i]
+		if d.D != ch.lastD+1 {
+			ch.c.Books.violate("a channel of %s gets delivery %d after %d", ch.at.Name, d.D, ch.lastD)
+		}
+		ch.lastD = d.D
+		if e, ok := ch.c.Books.delivered(q, d, "a channel of "+ch.at.Name); ok {
+			ch.got = append(ch.got, held{d.D, d.AcquiredCount, e})
+		}
+	}
+}
+
+// Cancelled implements quorum.Receiver.
+func (ch *channel) Cancelled(meta.QueueID, queue.ConsumerID) {}
+
+// Gone implements quorum.Receiver.
+func (ch *channel) Gone(meta.QueueID) {}
+
+func (ch *channel) deliveries() []held {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return append([]held(nil), ch.got...)
+}
+
+// do submits a command and waits for its reply; meanwhile is called once it is on its way.
+func (ch *channel) do(within time.Duration, cmd queue.Command, meanwhile func()) queue.Reply {
+	ch.c.T.Helper()
+	ch.mu.Lock()
+	ch.token++
+	token := ch.token
+	ch.mu.Unlock()
+	if err := ch.session.Submit(ch.q, &cmd, token); err != nil {
+		ch.c.T.Fatal(err)
+	}
+	ch.session.Flush()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	var reply queue.Reply
+	ch.c.Until(within, "a reply at "+ch.at.Name, func() (ok bool) {
+		ch.mu.Lock()
+		defer ch.mu.Unlock()
+		reply, ok = ch.replies[token]
+		return ok
+	})
+	return reply
+}
+
+// TestGetTakesTwoMessages: gets are answered once and bring one message each, whatever becomes of the replica that serves and of the leader.
+func TestGetTakesTwoMessages(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, leader, far := c.threeOfFour()
+		c.NewPublisher(far, q).Confirm(2*time.Second, 59)
+		ch := c.openChannel(far, q)
+		for i := range 60 {
+			reply := ch.do(5*time.Second, queue.Command{Op: queue.OpGet}, func() {
+				if i%10 == 5 {
+					leader.Kill()
+				}
+			})
+			if reply.Code != queue.CodeOK || reply.A != uint64(i+1) || reply.B != uint64(59-i) {
+				c.T.Fatalf("get %d: %+v", i, reply)
+			}
+			got := ch.deliveries()
+			if len(got) != i+1 {
+				c.T.Fatalf("get %d: %d messages came", i, len(got))
+			}
+			if i%3 == 0 {
+				c.Books.settles(got[i:])
+				if r := ch.do(5*time.Second, queue.Command{Op: queue.OpSettle, Outcome: queue.OutcomeAck, From: reply.A, To: reply.A}, nil); r.A != 1 {
+					c.T.Fatalf("ack of get %d: %+v", i, r)
+				}
+				c.Books.settled(got[i:])
+			}
+			if i%10 == 5 {
+				leader.Start()
+				leader = c.AwaitLeader(q)
+			}
+		}
+		if r := ch.do(time.Second, queue.Command{Op: queue.OpGet}, nil); r.Code != queue.CodeEmpty {
+			c.T.Errorf("a get of an empty queue: %+v", r)
+		}
+		ch.session.Close(func(meta.QueueID) uint64 { return 60 }, 0)
+		c.drained(q, c.Node(1))
+	})
+}
+
+// TestCancelOvertakesDeliveries: when a cancel is answered, every delivery of the consumer is there, and none comes later.
+func TestCancelOvertakesDeliveries(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: 3 * time.Millisecond}, func(c *Cluster) {
+		q, _, far := c.threeOfFour()
+		for i, at := range []*Node{far, c.Node(1), c.Node(2), c.Node(3)} {
+			ch := c.openChannel(at, q)
+			ch.do(2*time.Second, queue.Command{Op: queue.OpSubscribe, Consumer: 1, WindowCount: 1000, WindowBytes: 1 << 20}, nil)
+			p := c.NewPublisher(c.Nodes[i], q)
+			for range 20 {
+				p.Send(3, 20_000)
+			}
+			c.Pass(time.Duration(4+i) * time.Millisecond)
+			reply := ch.do(2*time.Second, queue.Command{Op: queue.OpCancel, Consumer: 1}, nil)
+			got := len(ch.deliveries())
+			if uint64(got) != reply.A {
+				c.T.Errorf("%s: cancel-ok says %d deliveries, %d came", at.Name, reply.A, got)
+			}
+			c.Until(2*time.Second, "every publish is answered", func() bool { return p.Open() == 0 })
+			c.Pass(100 * time.Millisecond)
+			if late := len(ch.deliveries()) - got; late != 0 {
+				c.T.Errorf("%s: %d deliveries came after the cancel", at.Name, late)
+			}
+			ch.session.Close(func(meta.QueueID) uint64 { return reply.A }, 0)
+		}
+		c.drained(q, far)
+	})
+}
