@@ -204,20 +204,28 @@ func (c *catalogue) serveLease(node meta.NodeID, request []byte) ([]byte, error)
 	return nil, c.leases.ask(node, index)
 }
 
+// leaderlessMillis is after how long without a leader of the catalogue a node asks all others whether it is still one of them.
+const leaderlessMillis = 10_000
+
 // renew keeps this node's lease until the host closes.
 func (c *catalogue) renew() {
 	defer c.host.workers.Done()
 	tick := time.NewTicker(limits.LeaseRenewMillis * time.Millisecond)
 	defer tick.Stop()
+	led := c.host.clock.leaseMillis()
 	for {
+		if c.leaderNode() != 0 {
+			led = c.host.clock.leaseMillis()
+		}
 		if c.leadsHere() {
 			c.leases.own(c.voters())
 			c.releaseHeld()
 			c.govern()
 		} else if leader := c.leaderNode(); leader != 0 {
 			c.askLease(leader)
-		} else {
-			// A node that was replaced while it was away is in no group any more and hears of no leader: any other node tells it so.
+		} else if c.host.clock.leaseMillis()-led > leaderlessMillis {
+			// A node that was replaced while it was away is in no group any more and hears of no leader: any other node tells it so. Earlier, the questions would pile up
+			// in front of a leader that is paused, which would take them for fresh ones when it wakes up.
 			for n := range c.state.Load().View.Nodes() {
 				if n.Alive() && !n.Replaced && n.ID != c.host.node {
 					c.askLease(n.ID)
