@@ -41,6 +41,8 @@ func (e *event) delivery() Delivery {
 // attachRequest is what a node says when it attaches.
 type attachRequest struct {
 	pipeline queue.PipelineID
+	// n counts the attaches of the pipeline: an attach with a lower one is late and must not replace one with a higher.
+	n uint64
 	// answeredK is the last batch whose outcome the node took, marks how far it has the deliveries of each session.
 	answeredK uint64
 	marks     []queue.SessionMark
@@ -64,6 +66,7 @@ type attachment struct {
 	to      sink
 	node    queue.NodeID
 	boot    uint64
+	n       uint64
 	replica *replica
 
 	mu      sync.Mutex // held while the pipeline takes events: the stream's order

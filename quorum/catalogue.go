@@ -38,6 +38,7 @@ type catalogue struct {
 	leases *leases
 	kicks  kicks
 	leader atomic.Uint64 // node that leads, 0 if it is not known
+	term   atomic.Uint64
 	news   chan struct{} // the leader changed
 	held   atomic.Bool   // pipelines hold something back until there is a lease
 
@@ -139,7 +140,11 @@ func (c *catalogue) voters() []meta.NodeID {
 // campaign makes a leader when none is known: on one node at once, else where a majority is heard.
 func (c *catalogue) campaign() {
 	defer c.host.workers.Done()
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, limits.KickRankMillis*time.Millisecond) {
+	var own candidacy
+	if len(c.voters()) > 1 || !c.host.peers.founder() {
+		own.seen(0) // a leader has the time to be heard: a kick would depose it
+	}
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, limits.KickStartMillis*time.Millisecond) {
 		if c.leaderNode() == 0 {
 			voters := c.voters()
 			heard := 0
@@ -148,10 +153,11 @@ func (c *catalogue) campaign() {
 					heard++
 				}
 			}
-			if heard > len(voters)/2 && c.host.elections.rank(catalogueShard, voters) == 0 {
+			if heard > len(voters)/2 && own.due(c.term.Load(), c.host.elections.rank(catalogueShard, voters)) {
 				c.host.kickNow(catalogueShard, uint64(c.host.node))
 			}
 		} else {
+			own.seen(c.term.Load())
 			pause = limits.KickRankMillis * time.Millisecond
 		}
 		if c.host.wait(pause, nil) != nil {
@@ -174,6 +180,9 @@ func (c *catalogue) onLeader(leader uint64) {
 			}
 		}
 		c.leases.lead(here, all)
+		if here {
+			go c.inaugurate()
+		}
 		if here && c.host.mux != nil {
 			for _, n := range all {
 				if token, ok := c.host.peers.token(n); ok {
@@ -190,6 +199,23 @@ func (c *catalogue) wake() {
 	select {
 	case c.news <- struct{}{}:
 	default:
+	}
+}
+
+// inaugurate has an entry of this leadership applied: what former leaders answered is then known here.
+func (c *catalogue) inaugurate() {
+	entry := meta.AppendBatch(codec.AppendUint64(nil, uint64(c.host.clock.nowMillis())), []meta.Command{{Op: meta.OpSweep}})
+	for c.leadsHere() {
+		ctx, cancel := context.WithTimeout(context.Background(), limits.StatusMillis*time.Millisecond)
+		result, err := c.host.nh.SyncPropose(ctx, c.host.nh.GetNoOPSession(catalogueShard), entry)
+		cancel()
+		if err == nil {
+			c.leases.inaugurated(result.Value)
+			return
+		}
+		if c.host.wait(limits.GapRetryMillis*time.Millisecond, nil) != nil {
+			return
+		}
 	}
 }
 
@@ -254,7 +280,7 @@ func (c *catalogue) lead(ctx context.Context, entry []byte) ([]byte, error) {
 	if !c.leadsHere() {
 		return nil, errElsewhere
 	}
-	result, err := c.host.nh.SyncPropose(ctx, c.host.nh.GetNoOPSession(catalogueShard), entry)
+	result, err := c.propose(ctx, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +288,22 @@ func (c *catalogue) lead(ctx context.Context, entry []byte) ([]byte, error) {
 		return nil, err
 	}
 	return append(codec.AppendUvarint(nil, result.Value), result.Data...), nil
+}
+
+// propose has an entry applied in the present term. It returns early when this node leads no more: what it proposed may never be decided.
+func (c *catalogue) propose(ctx context.Context, entry []byte) (sm.Result, error) {
+	term := c.term.Load()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for c.leadsHere() && c.term.Load() == term {
+			if c.host.wait(limits.ElectionCheckMillis*time.Millisecond, ctx.Done()) != nil {
+				return
+			}
+		}
+		cancel()
+	}()
+	return c.host.nh.SyncPropose(ctx, c.host.nh.GetNoOPSession(catalogueShard), entry)
 }
 
 // await returns when the entry at index is applied here.

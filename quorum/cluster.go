@@ -254,8 +254,8 @@ func (d *dispatcher) Message(from link.Node, kind link.Kind, payload []byte) {
 	case messageApplied:
 		h.cat.leases.applied(node, r.Uvarint())
 	case messageStarted:
-		q, want := meta.QueueID(r.Uvarint()), r.Bool()
-		h.memberStarted(node, q, want)
+		q, want, led := meta.QueueID(r.Uvarint()), r.Bool(), r.Bool()
+		h.memberStarted(node, q, want, led)
 	case messageSilent:
 		list := make([]meta.NodeID, 0, r.Count(1))
 		for range cap(list) {

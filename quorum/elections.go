@@ -207,3 +207,40 @@ func (e *elections) rank(shard uint64, members []meta.NodeID) int {
 	}
 	return (at + len(heard) - int(shard)%len(heard)) % len(heard)
 }
+
+// candidacy decides when a member of a group without a leader kicks itself: in the order of rank, and after an election that brought nobody not before that election could have been heard of, the
+// member that tried it last. Without it members kick each other out of office for ever, and one whose log is behind keeps the others from winning.
+type candidacy struct {
+	since  time.Time     // of the start, or of the last election seen
+	term   uint64        // as last seen
+	wait   time.Duration // after since
+	own    time.Duration // what this member waits longer, for its elections in vain
+	kicked bool
+}
+
+// seen is told that there is a leader.
+func (c *candidacy) seen(term uint64) {
+	*c = candidacy{since: time.Now(), term: term, wait: limits.KickHearMillis * time.Millisecond}
+}
+
+// due tells whether to kick now. The answer true is a kick.
+func (c *candidacy) due(term uint64, rank int) bool {
+	now := time.Now()
+	if c.since.IsZero() {
+		c.since = now
+	}
+	if term != c.term {
+		if c.term != 0 { // somebody campaigned
+			if c.kicked {
+				c.own = min(2*c.own+limits.KickHearMillis*time.Millisecond, limits.KickAgainMillis*time.Millisecond)
+			}
+			c.since, c.wait, c.kicked = now, limits.KickHearMillis*time.Millisecond, false
+		}
+		c.term = term
+	}
+	if now.Sub(c.since) < c.wait+c.own+time.Duration(rank)*limits.KickStartMillis*time.Millisecond {
+		return false
+	}
+	c.kicked = true
+	return true
+}

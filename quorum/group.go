@@ -57,6 +57,7 @@ type group struct {
 	next   map[queue.PipelineID]uint64
 	waits  []awaited
 	peers  map[meta.NodeID]bool // members whose replica is known to run
+	ledAt  time.Time            // when another member last said that it has a leader
 
 	ticking atomic.Bool
 	asking  atomic.Uint64 // the seal token that the catalogue is being asked about
@@ -129,9 +130,21 @@ func (g *group) start() error {
 	return nil
 }
 
+// startedMessage is the content of messageStarted.
+func startedMessage(id meta.QueueID, want, led bool) []byte {
+	return codec.AppendBool(codec.AppendBool(codec.AppendUvarint(nil, uint64(id)), want), led)
+}
+
+// isLed tells whether another member said lately that it has a leader: this one will hear from it.
+func (g *group) isLed() bool {
+	g.lmu.Lock()
+	defer g.lmu.Unlock()
+	return !g.ledAt.IsZero() && time.Since(g.ledAt) < time.Second
+}
+
 // announce tells the other members that this replica runs; with want they start theirs and tell, too.
 func (g *group) announce(want bool) {
-	payload := codec.AppendBool(codec.AppendUvarint(nil, uint64(g.id)), want)
+	payload := startedMessage(g.id, want, g.leaderNode() != 0)
 	for _, node := range g.memberNodes() {
 		if node != g.host.node {
 			g.host.send(node, messageStarted, payload)
@@ -143,16 +156,24 @@ func (g *group) announce(want bool) {
 // queue serves here.
 func (g *group) campaign() {
 	began := time.Now()
-	for pause := 2 * time.Millisecond; ; pause = min(2*pause, raftTickMillis*time.Millisecond) {
-		if id, _, ok, _ := g.host.nh.GetLeaderID(uint64(g.id)); !ok || id == 0 {
+	var c candidacy
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, raftTickMillis*time.Millisecond/2) {
+		if id, term, ok, _ := g.host.nh.GetLeaderID(uint64(g.id)); !ok || id == 0 {
 			members := g.memberNodes()
 			running := g.running(members)
 			rank := g.host.elections.rank(uint64(g.id), running)
-			if len(running) > len(members)/2 && time.Since(began) >= time.Duration(rank)*limits.KickStartMillis*time.Millisecond {
+			switch {
+			case g.isLed():
+				c.seen(g.presentTerm())
+			case len(running) <= len(members)/2:
+				if time.Since(began) > time.Second {
+					g.announce(true)
+				}
+			case c.due(g.presentTerm(), rank):
 				g.host.kickNow(uint64(g.id), g.replicaID)
-			} else if time.Since(began) > time.Second {
-				g.announce(true)
 			}
+		} else {
+			c.seen(term)
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -165,6 +186,12 @@ func (g *group) campaign() {
 		t.Stop()
 		return
 	}
+}
+
+func (g *group) presentTerm() uint64 {
+	g.lmu.Lock()
+	defer g.lmu.Unlock()
+	return g.term
 }
 
 // running returns those of the members whose replica is known to run.
@@ -203,7 +230,7 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 		if leader == 0 || leader == g.host.node {
 			return nil, false, errNotReady
 		}
-		return forward(g.host, leader, g.id, buf, g.offerAgain), false, nil
+		return forward(g.host, leader, g.id, buf, func(meta.NodeID) {}), false, nil
 	}
 	defer g.lmu.Unlock()
 	t, err := g.admit(p, k, buf)
@@ -213,20 +240,14 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 	return t, false, err
 }
 
-// offerAgain is called when the node that was taken for the leader refuses: it may not have taken office yet. The batch is offered again soon.
-func (g *group) offerAgain(meta.NodeID) {
-	g.host.later(limits.GapRetryMillis*time.Millisecond, func() {
-		if v, ok := g.host.slots.Load(g.id); ok {
-			v.(*slot).pipe.resend()
-		}
-	})
-}
-
 // admit is the leader's gate for batches (PROTOCOL 1): per pipeline it remembers the next k of its term, so that a batch stands in the log once per term. A nil proposal without an error: it
 // stands there already. Called with g.lmu held.
 func (g *group) admit(p queue.PipelineID, k uint64, buf []byte) (*proposal, error) {
 	next, ok := g.next[p]
 	if !ok {
+		if g.fence(p) {
+			return nil, errNotReady // it is answered when the machine has heard of the death, too
+		}
 		next = g.lastK(p) + 1
 		g.next[p] = next
 	}
@@ -246,6 +267,22 @@ func (g *group) admit(p queue.PipelineID, k uint64, buf []byte) (*proposal, erro
 	}
 	g.next[p] = k + 1
 	return (*proposal)(rs), nil
+}
+
+// fence tells the machine of the death of an incarnation that it does not know yet, and reports whether it did: announceDeaths looks at pipelines only.
+func (g *group) fence(p queue.PipelineID) bool {
+	dead, ok := g.host.deadBoot(p)
+	if !ok || p.Boot.Counter > dead.Counter {
+		return false
+	}
+	g.mu.Lock()
+	known := g.m.Sync(p, 0, nil).DeadBoot >= p.Boot.Counter
+	g.mu.Unlock()
+	if known {
+		return false
+	}
+	go func() { _, _ = g.commit(&queue.Command{Op: queue.OpNodeGone, Node: p.Node, Boot: dead}) }() // offered again, it is tried again
+	return true
 }
 
 // proposeFor takes a batch of another node, which is told what became of it.
@@ -439,10 +476,8 @@ func (g *group) follow() {
 // takeOffice makes the leader of a term ready.
 func (g *group) takeOffice(term uint64) {
 	for {
-		if g.announceDeaths() == nil {
-			if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err == nil {
-				break
-			}
+		if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err == nil && g.announceDeaths() == nil {
+			break
 		}
 		if !g.inOffice(term) || g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
 			return
@@ -458,6 +493,7 @@ func (g *group) takeOffice(term uint64) {
 	g.lmu.Unlock()
 	g.starting.Do(func() { close(g.started) })
 	g.host.serve(g.id, g)
+	g.mourn() // a death that became known while this node was not ready yet
 	g.mu.Lock()
 	g.unused = g.m.Unused() // what a former leader may not have acted on
 	g.mu.Unlock()
@@ -468,6 +504,15 @@ func (g *group) inOffice(term uint64) bool {
 	g.lmu.Lock()
 	defer g.lmu.Unlock()
 	return g.leader == g.host.node && g.term == term
+}
+
+// mourn announces deaths until they are in the log or this node leads no more.
+func (g *group) mourn() {
+	for g.leads() && g.announceDeaths() != nil {
+		if g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
+			return
+		}
+	}
 }
 
 // announceDeaths proposes NodeGone for every pipeline whose boot the catalogue declares dead (level-triggered, PROTOCOL 3).
@@ -590,6 +635,7 @@ func (s *stateMachine) Open(<-chan struct{}) (uint64, error) {
 // Update applies committed entries. Business errors are replies; only what must stop the node is an error.
 func (s *stateMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 	g := (*group)(s)
+	var refused []queue.PipelineID
 	g.mu.Lock()
 	for i := range entries {
 		e := &entries[i]
@@ -598,9 +644,15 @@ func (s *stateMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 			e.Result = sm.Result{Value: 1, Data: appendReply(nil, reply)}
 		}
 		g.disk.note(e.Index, e.Cmd)
+		if n := len(g.evs); n > 0 && g.evs[n-1].kind == eventRetry {
+			refused = append(refused, g.entry.Batch.Pipeline)
+		}
 	}
 	g.disk.account(&g.replica)
 	g.mu.Unlock()
+	for _, id := range refused {
+		g.reset(id) // the batch did not take its k: it may be offered again, from here or from another node
+	}
 	g.stream()
 	g.afterApply()
 	return entries, nil

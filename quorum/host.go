@@ -274,12 +274,12 @@ func (h *Host) register(ctx context.Context) error {
 	id := h.cfg.Dir.Identity()
 	if h.Catalogue().View.ClusterID() == "" {
 		founding := append([]meta.Command{{Op: meta.OpFound, Text: fmt.Sprintf("%016x", id.ClusterID), Name: h.cfg.ClusterName}}, h.cfg.Founding...)
-		if _, err := h.cat.do(ctx, founding); err != nil {
+		if _, err := h.insist(ctx, founding); err != nil {
 			return err
 		}
 	}
 	node := meta.Node{Name: h.cfg.Name, Address: h.cfg.Address, Token: id.NodeID, MachineVersion: machineVersion}
-	replies, err := h.cat.do(ctx, []meta.Command{{Op: meta.OpRegisterNode, Node: node}})
+	replies, err := h.insist(ctx, []meta.Command{{Op: meta.OpRegisterNode, Node: node}})
 	if err != nil {
 		return err
 	}
@@ -289,10 +289,26 @@ func (h *Host) register(ctx context.Context) error {
 	return h.registerBoot(ctx)
 }
 
+// insist writes to the catalogue and waits for a majority as long as ctx allows.
+func (h *Host) insist(ctx context.Context, cmds []meta.Command) ([]meta.Reply, error) {
+	for {
+		replies, err := h.cat.do(ctx, cmds)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNoCatalogue) {
+			return replies, err
+		}
+		select {
+		case <-h.closed:
+			return nil, ErrClosed
+		default:
+		}
+		h.log.Warn("the catalogue does not take this node's registration yet", "error", err)
+	}
+}
+
 // registerBoot makes this incarnation known before it is used.
 func (h *Host) registerBoot(ctx context.Context) error {
 	boot := h.Boot()
-	replies, err := h.cat.do(ctx, []meta.Command{{Op: meta.OpRegisterBoot, Node: meta.Node{ID: h.node, Boot: boot}}})
+	replies, err := h.insist(ctx, []meta.Command{{Op: meta.OpRegisterBoot, Node: meta.Node{ID: h.node, Boot: boot}}})
 	if err != nil {
 		return err
 	}
@@ -421,6 +437,7 @@ type leaderListener struct{ h *Host }
 // LeaderUpdated implements raftio.IRaftEventListener.
 func (l leaderListener) LeaderUpdated(info raftio.LeaderInfo) {
 	if info.ShardID == catalogueShard {
+		l.h.cat.term.Store(info.Term)
 		l.h.cat.onLeader(info.LeaderID)
 		return
 	}

@@ -25,7 +25,8 @@ type leases struct {
 	leading bool
 	since   int64 // when this node began to lead
 	granted map[meta.NodeID]grant
-	waiting []uint64 // indexes that writes wait for
+	known   bool   // this leader knows what former ones answered
+	must    uint64 // what a node must have applied to get a lease: every write that was or will be answered
 	changed chan struct{}
 }
 
@@ -50,7 +51,7 @@ func (h *Host) Leased() bool {
 func (l *leases) lead(here bool, nodes []meta.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leading = here
+	l.leading, l.known, l.must = here, false, 0
 	clear(l.granted)
 	if here {
 		now := l.host.clock.leaseMillis()
@@ -62,6 +63,15 @@ func (l *leases) lead(here bool, nodes []meta.NodeID) {
 		}
 	}
 	l.broadcast()
+}
+
+// inaugurated tells a new leader the index of the first entry of its term: everything that former leaders answered is before it.
+func (l *leases) inaugurated(index uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leading {
+		l.known, l.must = true, max(l.must, index)
+	}
 }
 
 // broadcast wakes the waiters. Called with l.mu held.
@@ -80,7 +90,7 @@ func (l *leases) ask(node meta.NodeID, index uint64) error {
 	now := l.host.clock.leaseMillis()
 	g := l.granted[node]
 	g.asked, g.index = now, max(g.index, index)
-	behind := len(l.waiting) > 0 && g.index < slices.Min(l.waiting)
+	behind := !l.known || g.index < l.must
 	if !behind {
 		g.until = now + limits.LeaseGrantMillis
 	}
@@ -117,16 +127,14 @@ func (l *leases) end(node meta.NodeID) {
 // wait returns when every lease holder has applied index or its lease has ended.
 func (l *leases) wait(ctx context.Context, index uint64) error {
 	l.mu.Lock()
-	l.waiting = append(l.waiting, index)
+	l.must = max(l.must, index)
 	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		i := slices.Index(l.waiting, index)
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-		l.mu.Unlock()
-	}()
 	for {
 		l.mu.Lock()
+		if !l.leading {
+			l.mu.Unlock()
+			return errElsewhere // what was granted is forgotten: the next leader knows
+		}
 		now, next := l.host.clock.leaseMillis(), int64(0)
 		for _, g := range l.granted {
 			if g.index < index && g.until > now && (next == 0 || g.until < next) {
@@ -145,6 +153,9 @@ func (l *leases) wait(ctx context.Context, index uint64) error {
 		case <-ctx.Done():
 			t.Stop()
 			return ctx.Err()
+		case <-l.host.closed:
+			t.Stop()
+			return ErrClosed
 		}
 		t.Stop()
 	}
@@ -154,7 +165,7 @@ func (l *leases) wait(ctx context.Context, index uint64) error {
 func (l *leases) own(voters []meta.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.leading {
+	if !l.leading || !l.known {
 		return
 	}
 	now := l.host.clock.leaseMillis()

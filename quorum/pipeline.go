@@ -22,6 +22,7 @@ type pipeline struct {
 
 	// oldest is when the first unanswered batch was last sent (monotonic milliseconds), 0 when none is: the host's ticker looks at it without the lock.
 	oldest atomic.Int64
+	soon   atomic.Bool // a resend is about to come
 
 	mu      sync.Mutex
 	open    *batch   // collects commands; nil when empty
@@ -38,6 +39,7 @@ type pipeline struct {
 	seen       uint64     // highest log index that a stream has reached
 	held       []event    // what came while the node had no lease: it may have been declared dead
 	holding    bool
+	muted      bool   // the incarnation is dead: nothing is handed out any more
 	streamN    uint64 // number of the present attachment: what comes from an older one is not listened to
 	done       []Completion
 	deliveries []Delivery
@@ -401,7 +403,7 @@ var _ sink = inlet{}
 func (in inlet) events(evs []event, index uint64) {
 	in.p.stream.Lock()
 	defer in.p.stream.Unlock()
-	if in.n == in.p.streamN {
+	if in.n == in.p.streamN && !in.p.muted {
 		in.p.seen = max(in.p.seen, index)
 		in.p.pass(evs)
 	}
@@ -419,6 +421,13 @@ func (p *pipeline) pass(evs []event) {
 	p.host.cat.held.Store(true)
 }
 
+// mute ends what is handed out to sessions of an incarnation that was declared dead, before a lease of the next one could let it through.
+func (p *pipeline) mute() {
+	p.stream.Lock()
+	defer p.stream.Unlock()
+	p.muted, p.held = true, nil
+}
+
 // release lets through what was held back.
 func (p *pipeline) release() {
 	p.stream.Lock()
@@ -433,11 +442,11 @@ func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 	p := in.p
 	p.stream.Lock()
 	defer p.stream.Unlock()
-	if in.n != p.streamN {
+	if in.n != p.streamN || p.muted {
 		return
 	}
 	p.seen = max(p.seen, index)
-	p.held = nil // the sync has what was held back
+
 	for _, o := range st.Outcomes {
 		p.answered(o.K, o.Exceptions)
 	}
@@ -520,7 +529,8 @@ func (p *pipeline) attachment() (attachRequest, sink) {
 	p.stream.Lock()
 	defer p.stream.Unlock()
 	p.streamN++
-	return attachRequest{pipeline: p.id, answeredK: p.answeredK(), marks: p.marks(), seen: p.seen}, inlet{p, p.streamN}
+	p.held = nil // the sync brings what was held back, whenever the next lease comes
+	return attachRequest{pipeline: p.id, n: p.streamN, answeredK: p.answeredK(), marks: p.marks(), seen: p.seen}, inlet{p, p.streamN}
 }
 
 // answeredK is the last batch whose outcome was taken.

@@ -313,12 +313,9 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 	var token uint64
 	var run runner
 	if cond != 0 {
+		var reply queue.Reply
 		var err error
-		if run, err = h.running(ctx, id); err != nil {
-			return res, err
-		}
-		reply, err := run.command(&queue.Command{Op: queue.OpSeal, Condition: cond})
-		if err != nil {
+		if run, reply, err = h.seal(ctx, id, cond); err != nil {
 			return res, err
 		}
 		if reply.Code != queue.CodeOK {
@@ -342,6 +339,22 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 		return res, fmt.Errorf("quorum: the catalogue refuses the delete: %v", replies[0].Reason)
 	}
 	return res, nil
+}
+
+// seal seals a queue for its delete, at its next leader if the present one is lost: a queue that is sealed answers its token again.
+func (h *Host) seal(ctx context.Context, id meta.QueueID, cond queue.Condition) (runner, queue.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	for {
+		run, err := h.running(ctx, id)
+		if err != nil {
+			return nil, queue.Reply{}, err
+		}
+		reply, err := run.command(&queue.Command{Op: queue.OpSeal, Condition: cond})
+		if err == nil || errors.Is(err, ErrClosed) || h.wait(limits.FindLeaderMillis*time.Millisecond, ctx.Done()) != nil {
+			return run, reply, err
+		}
+	}
 }
 
 // unseal ends a seal whose delete did not come: the catalogue is asked to call it off, which it refuses when the delete was applied. Nothing ends by time alone (PROTOCOL 5, Seal).

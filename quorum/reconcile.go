@@ -9,7 +9,6 @@ import (
 	"github.com/lni/dragonboat/v4"
 
 	"github.com/warrenmq/warren/config/limits"
-	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum/link"
@@ -53,7 +52,7 @@ func (h *Host) Place(want int) []meta.NodeID {
 func oddDown(n int) int { return max(1, n-(n+1)%2) }
 
 // memberStarted is told by another member that its replica of a queue runs.
-func (h *Host) memberStarted(node meta.NodeID, id meta.QueueID, want bool) {
+func (h *Host) memberStarted(node meta.NodeID, id meta.QueueID, want, led bool) {
 	s, err := h.slot(id)
 	if err != nil {
 		return
@@ -67,10 +66,13 @@ func (h *Host) memberStarted(node meta.NodeID, id meta.QueueID, want bool) {
 	}
 	g.lmu.Lock()
 	g.peers[node] = true
+	if led {
+		g.ledAt = time.Now()
+	}
 	running := g.user != nil
 	g.lmu.Unlock()
 	if want && running {
-		h.send(node, messageStarted, codec.AppendBool(codec.AppendUvarint(nil, uint64(id)), false))
+		h.send(node, messageStarted, startedMessage(id, false, g.leaderNode() != 0))
 	}
 }
 
@@ -146,7 +148,7 @@ func (h *Host) nodeChanged(n *meta.Node) {
 		switch run := v.(*slot).runner().(type) {
 		case *group:
 			if run.leads() {
-				go func() { _ = run.announceDeaths() }() // a new leader does it anyway
+				go run.mourn()
 			}
 		case *local:
 			h.announceDeaths(run)
@@ -179,6 +181,10 @@ func (h *Host) reborn(n *meta.Node) {
 		h.report(err)
 		return
 	}
+	h.slots.Range(func(_, v any) bool {
+		v.(*slot).pipe.mute()
+		return true
+	})
 	h.bmu.Lock()
 	h.boot = meta.Boot{Counter: boot.Counter, Nonce: boot.Nonce}
 	h.bmu.Unlock()

@@ -24,6 +24,7 @@ type remote struct {
 	away    *group      // the node's own replica, which this stands in for while it is behind
 	finding bool
 	stream  *link.Stream
+	streamN uint64 // counts attaches and ends, so that the end of an old stream is told from that of the present one
 }
 
 var _ target = (*remote)(nil)
@@ -113,7 +114,9 @@ func (r *remote) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool
 		r.find()
 		return nil, false, errNotReady
 	}
-	t := forward(r.host, leader, r.q.ID, buf, func(meta.NodeID) { r.lost(leader) })
+	t := forward(r.host, leader, r.q.ID, buf, func(meta.NodeID) {
+		r.host.later(limits.GapRetryMillis*time.Millisecond, func() { r.lost(leader) }) // it may be called by others and not know it yet
+	})
 	return t, false, nil
 }
 
@@ -126,6 +129,8 @@ func (r *remote) attach(req attachRequest, to sink) bool {
 	r.mu.Lock()
 	old := r.stream
 	r.stream = nil
+	r.streamN++
+	n := r.streamN
 	r.mu.Unlock()
 	if old != nil {
 		old.Close()
@@ -138,15 +143,21 @@ func (r *remote) attach(req attachRequest, to sink) bool {
 	in := &inflow{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter}
 	st, err := r.host.mux.Open(token, streamAttach, appendAttach(nil, r.q.ID, &req), in.item, func(error) {
 		to.stop()
-		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
+		r.ended(n, leader)
 	})
-	if err != nil {
-		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
+	if err != nil { // closed has been called, or there is no connection
+		r.ended(n, leader)
 		return false
 	}
 	r.mu.Lock()
-	r.stream = st
+	current := r.streamN == n
+	if current {
+		r.stream = st
+	}
 	r.mu.Unlock()
+	if !current {
+		st.Close() // another attach or the end came between
+	}
 	return true
 }
 
@@ -175,6 +186,20 @@ func (in *inflow) item(payload []byte) {
 	}
 }
 
+// ended looks for the leader again when stream n, the present one, has ended; one that was replaced or closed is nobody's loss.
+func (r *remote) ended(n uint64, leader meta.NodeID) {
+	r.mu.Lock()
+	current := r.streamN == n
+	if current {
+		r.stream = nil
+		r.streamN++
+	}
+	r.mu.Unlock()
+	if current {
+		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
+	}
+}
+
 // command hands a command outside pipelines to the leader's node.
 func (r *remote) command(cmd *queue.Command) (queue.Reply, error) {
 	return commandAt(r.host, r.known(), r.q.ID, cmd)
@@ -199,6 +224,7 @@ func (r *remote) close() {
 	r.mu.Lock()
 	st := r.stream
 	r.stream = nil
+	r.streamN++
 	r.mu.Unlock()
 	if st != nil {
 		st.Close()
@@ -243,11 +269,28 @@ const (
 
 func (t *forwarded) lost() bool { return t.state.Load() == forwardedLost }
 
+// resendSoon has this node's pipeline to a queue sent again after a pause: the leader did not take a batch.
+func (h *Host) resendSoon(q meta.QueueID) {
+	v, ok := h.slots.Load(q)
+	if !ok {
+		return
+	}
+	if p := v.(*slot).pipe; p.soon.CompareAndSwap(false, true) {
+		h.later(limits.GapRetryMillis*time.Millisecond, func() {
+			p.soon.Store(false)
+			p.resend()
+		})
+	}
+}
+
 // forward hands a batch to the leader's node. wrong is called when that node does not lead (with the one that it names, or 0) or cannot be reached.
 func forward(h *Host, leader meta.NodeID, q meta.QueueID, buf []byte, wrong func(leader meta.NodeID)) ticket {
 	t := new(forwarded)
 	request := append(codec.AppendUvarint(make([]byte, 0, len(buf)+10), uint64(q)), buf...)
 	h.ask(leader, callPropose, request, func(answer []byte, err error) {
+		if err != nil || len(answer) == 0 || answer[0] != proposeApplied {
+			defer h.resendSoon(q)
+		}
 		switch {
 		case errors.Is(err, link.ErrBusy):
 			t.state.Store(forwardedLost)

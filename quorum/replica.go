@@ -197,13 +197,19 @@ func (r *replica) read(seq queue.Seq) []byte {
 // ends without a word: its stream is not listened to any more. A replica that has not applied what the node has seen already waits for it, and gives up after limits.AttachMillis: the
 // result is nil then.
 func (r *replica) serve(req attachRequest, to sink) *attachment {
-	a := &attachment{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, replica: r}
+	a := &attachment{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, n: req.n, replica: r}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !r.reach(req.seen) {
 		return nil
 	}
 	r.mu.Lock()
+	for _, old := range r.served {
+		if old.node == a.node && (old.boot > a.boot || old.boot == a.boot && old.n > a.n) {
+			r.mu.Unlock()
+			return nil // the node has attached again meanwhile
+		}
+	}
 	index := r.applied
 	st := r.m.Sync(req.pipeline, req.answeredK, req.marks)
 	var deliveries []event
@@ -231,14 +237,14 @@ func (r *replica) attach(req attachRequest, to sink) bool { return r.serve(req, 
 // reach waits until the replica has applied index, a bounded time.
 func (r *replica) reach(index uint64) bool {
 	deadline := time.Now().Add(limits.AttachMillis * time.Millisecond)
-	for pause := time.Millisecond; ; pause *= 2 {
+	for pause := time.Millisecond; ; pause = min(2*pause, limits.GapRetryMillis*time.Millisecond) {
 		r.mu.Lock()
 		reached, failed := r.applied >= index, r.failure != nil
 		r.mu.Unlock()
 		if reached || failed || time.Now().After(deadline) {
 			return reached
 		}
-		time.Sleep(min(pause, limits.GapRetryMillis*time.Millisecond))
+		time.Sleep(pause)
 	}
 }
 

@@ -60,7 +60,7 @@ func appendEvents(dst []byte, evs []event) []byte {
 }
 
 // eventBytesMin is the length of the shortest encoded event.
-const eventBytesMin = 3
+const eventBytesMin = 2
 
 func appendEvent(dst []byte, e *event) []byte {
 	dst = codec.AppendUint8(dst, uint8(e.kind))
@@ -180,6 +180,7 @@ func appendAttach(dst []byte, q meta.QueueID, req *attachRequest) []byte {
 	dst = codec.AppendUint64(dst, req.pipeline.Boot.Counter)
 	dst = codec.AppendUint64(dst, req.pipeline.Boot.Nonce)
 	dst = codec.AppendUvarint(dst, req.pipeline.Gen)
+	dst = codec.AppendUvarint(dst, req.n)
 	dst = codec.AppendUvarint(dst, req.answeredK)
 	dst = codec.AppendUvarint(dst, req.seen)
 	dst = codec.AppendUvarint(dst, uint64(len(req.marks)))
@@ -196,6 +197,7 @@ func readAttach(r *codec.Reader) (meta.QueueID, attachRequest) {
 	req.pipeline.Node = queue.NodeID(r.Uvarint())
 	req.pipeline.Boot = queue.Boot{Counter: r.Uint64(), Nonce: r.Uint64()}
 	req.pipeline.Gen = r.Uvarint()
+	req.n = r.Uvarint()
 	req.answeredK, req.seen = r.Uvarint(), r.Uvarint()
 	for range r.Count(2) {
 		req.marks = append(req.marks, queue.SessionMark{Session: queue.SessionID(r.Uvarint()), LastD: r.Uvarint()})

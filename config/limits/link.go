@@ -44,6 +44,9 @@ const (
 	KickStartMillis = 50
 	KickAgainMillis = 5_000
 
+	// KickHearMillis is how long a member without a leader waits after a start, or after an election that it heard of, to hear from a leader before it kicks itself: three heartbeats. Used by quorum.
+	KickHearMillis = 300
+
 	// ElectionCheckMillis is how often a node looks for silent peers. Used by quorum.
 	ElectionCheckMillis = 100
 

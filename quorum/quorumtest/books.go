@@ -221,6 +221,9 @@ func (b *Books) delivered(q meta.QueueID, d *quorum.Delivery, to string) (*entry
 		if s.acquired == d.AcquiredCount {
 			b.violateLocked("%v (seq %d), acquisition %d, was delivered twice: to %s and to %s as d %d", id, d.Seq, s.acquired, s.to, to, d.D)
 		}
+		if s.acquired > d.AcquiredCount {
+			b.violateLocked("%v (seq %d), acquisition %d, comes to %s after %s had it as acquisition %d", id, d.Seq, d.AcquiredCount, to, s.to, s.acquired)
+		}
 		if s.acquired < d.AcquiredCount && !d.Redelivered {
 			b.violateLocked("%v (seq %d) comes to %s without the flag, though %s had it before", id, d.Seq, to, s.to)
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/lni/dragonboat/v4/raftpb"
+
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -198,5 +200,37 @@ func TestFirstBatchOfDeadIncarnationMakesASession(t *testing.T) {
 		c.Until(10*time.Second, "it learns its death", func() bool { return far.Fenced() > 0 && k.ended() && p.ended() })
 		c.Until(5*time.Second, "its session is gone", func() bool { n := c.Counts(fresh); return n.Consumers+n.Unacked == 0 && p.Open() == 0 })
 		c.drained(fresh, far)
+	})
+}
+
+// TestDeadIncarnationDeliversWhatOthersHad: what was assigned to a node while it was cut off reaches it after the heal, when others have had it. Its clients must not see it: it comes without the flag.
+func TestDeadIncarnationDeliversWhatOthersHad(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q, _, far := c.threeOfFour()
+		for range 4 {
+			leader, catalogue := c.AwaitLeader(q), c.catalogueLeader()
+			cut := c.Others(leader, far, catalogue)[0]
+			k := c.NewConsumer(cut, q, ConsumerPlan{Hold: 100, Window: 200})
+			c.Until(3*time.Second, "it consumes", k.Subscribed)
+			c.Pause(cut)
+			p := c.NewPublisher(far, q)
+			p.Confirm(3*time.Second, 20)
+			c.Until(2*deathMillis*time.Millisecond, "its messages are ready again", func() bool { n := c.Counts(q); return n.Ready >= 20 })
+			y := c.NewConsumer(far, q, ConsumerPlan{})
+			c.Until(3*time.Second, "another has them", func() bool { n := c.Counts(q); return n.Ready+n.Unacked == 0 && y.Got() >= 20 })
+			slow := c.Others(catalogue, cut)[0] // a write waits for its lease, so that the new incarnation's registration takes its time
+			c.SetRaftFaults(RaftFaults{Lose: func(_, to meta.NodeID, m *pb.Message) bool {
+				return (to == cut.ID || to == slow.ID) && carriesEntries(m, catalogueShard)
+			}})
+			c.Heal()
+			c.Pass(700 * time.Millisecond) // the queue's log arrives, the word of the death does not
+			c.SetRaftFaults(deaf(slow))
+			c.Until(10*time.Second, "it learns its death", func() bool { return cut.Fenced() > 0 })
+			c.SetRaftFaults(RaftFaults{})
+			y.Close()
+			c.Pass(5 * time.Second)
+			cut.resetFenced()
+		}
+		c.drained(q, far)
 	})
 }

@@ -5,6 +5,7 @@ package quorumtest
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -232,10 +233,10 @@ func TestRestartedNodeDeposesCatalogueLeader(t *testing.T) {
 	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
 		leader := c.catalogueLeader()
 		for _, n := range c.Others(leader) {
-			votes := 0
+			var votes atomic.Int64
 			c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool {
 				if m.ShardID == catalogueShard && m.Type == pb.RequestVote {
-					votes++ // under the filter's lock
+					votes.Add(1)
 				}
 				return false
 			}})
@@ -243,8 +244,8 @@ func TestRestartedNodeDeposesCatalogueLeader(t *testing.T) {
 			n.Start()
 			c.Pass(2 * time.Second)
 			c.SetRaftFaults(RaftFaults{})
-			if votes > 0 {
-				c.T.Errorf("%d votes were asked for when %s was restarted", votes, n.Name)
+			if votes.Load() > 0 {
+				c.T.Errorf("%d votes were asked for when %s was restarted", votes.Load(), n.Name)
 			}
 		}
 		if now := c.catalogueLeader(); now != leader {

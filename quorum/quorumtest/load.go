@@ -196,6 +196,7 @@ func (l *Load) Finish() {
 	c.T.Helper()
 	l.Quit()
 	const within = LivenessMillis * time.Millisecond
+	c.Until(within, "no node has to learn its death any more", c.incarnationsAgree)
 	c.Until(within, "every publish is answered", func() bool { n, _ := l.open(); return n == 0 })
 	c.Until(within, "every end of a session is answered", func() bool { _, n := l.open(); return n == 0 })
 	for _, q := range l.plan.Queues {
@@ -227,6 +228,19 @@ func (l *Load) Finish() {
 	}
 	c.Books.CheckDrained(l.plan.Queues...)
 	c.sound()
+}
+
+// incarnationsAgree tells whether every node that runs has the present incarnations of all for alive.
+func (c *Cluster) incarnationsAgree() bool {
+	for _, n := range c.Live() {
+		v := n.Host().Catalogue().View
+		for _, other := range c.Live() {
+			if m := v.Node(other.ID); m == nil || !m.Alive() || m.Boot != other.Host().Boot() || !n.Host().Leased() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // serves publishes until every consumer that is open has got a message: none is silent.

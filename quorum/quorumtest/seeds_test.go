@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seedCount = flag.Int("seeds", envInt("WARREN_SEEDS", 40), "how many random schedules TestSeeds runs")
+	seedCount = flag.Int("seeds", envInt("WARREN_SEEDS", 180), "how many random schedules TestSeeds runs")
 	seedFirst = flag.Int("seed", 1, "the first of them")
 )
 

@@ -4,6 +4,7 @@ package quorumtest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -181,4 +182,41 @@ func TestSnapshotOmitsUnacked(t *testing.T) {
 		k.Release()
 		c.drained(q, far)
 	})
+}
+
+// TestHeldBackDeliveriesComeTwice: a node without a lease holds back what it is sent. When it attaches elsewhere meanwhile, the new stream brings that again; the lease that comes in between must not let
+// the old through.
+func TestHeldBackDeliveriesComeTwice(t *testing.T) {
+	for healMillis := 500; healMillis <= 3500; healMillis += 500 {
+		t.Run(fmt.Sprint(healMillis), func(t *testing.T) {
+			Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+				catalogue := c.catalogueLeader()
+				far := c.Others(catalogue)[0]
+				members := c.Others(catalogue, far)
+				q := c.Declare(catalogue, "q", members[0].ID, members[1].ID, members[2].ID)
+				p := c.NewPublisher(catalogue, q)
+				p.Confirm(2*time.Second, 5)
+				k := c.NewConsumer(far, q, ConsumerPlan{Hold: 100})
+				c.Until(2*time.Second, "it consumes", func() bool { return k.Got() == 5 })
+				c.cutBoth(far, catalogue, 1)
+				c.Until(4*time.Second, "it has no lease", func() bool { return !far.Host().Leased() })
+				p.Confirm(2*time.Second, 5) // sent to it, and held back there
+				leader := c.AwaitLeader(q)
+				leader.Kill()
+				for _, m := range members {
+					c.Net.SetLatency(m.Name, far.Name, 700*time.Millisecond) // an attach takes its time
+				}
+				c.Pass(time.Duration(healMillis) * time.Millisecond)
+				c.Heal()
+				c.Until(15*time.Second, "it has all", func() bool { return k.Got() == 10 })
+				c.Pass(2 * time.Second)
+				for _, m := range members {
+					c.Net.SetLatency(m.Name, far.Name, time.Millisecond)
+				}
+				leader.Start()
+				k.Release()
+				c.drained(q, catalogue)
+			})
+		})
+	}
 }
