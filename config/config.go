@@ -15,6 +15,10 @@ type Config struct {
 	AMQP AMQP
 	// HTTPListen is the address of the HTTP API, as net.Listen takes it.
 	HTTPListen string
+	// PathPrefix stands before the paths of the HTTP API and the web UI: empty, or with a slash in front and none at the end.
+	PathPrefix string
+	// LoginSession is how long a browser's login lasts unused.
+	LoginSession time.Duration
 	// MetricsListen is the address of /metrics, as net.Listen takes it.
 	MetricsListen string
 	// Cluster is what package quorum needs.

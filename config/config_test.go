@@ -74,7 +74,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		DataDir: "./data", NodeName: "rabbit@host1", HTTPListen: ":15672", MetricsListen: ":15692",
+		DataDir: "./data", NodeName: "rabbit@host1", HTTPListen: ":15672", LoginSession: 8 * time.Hour, MetricsListen: ":15692",
 		AMQP: AMQP{
 			Listen: []string{":5672"}, HandshakeTimeout: 10 * time.Second, Heartbeat: time.Minute, FrameBytesMax: 131072, UntunedFrameBytesMax: 8192,
 			ChannelMax: 2047, ConsumersPerChannelMax: 1024, BodyBytesMax: 16 << 20, PublishTimeout: 10 * time.Second,

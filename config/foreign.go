@@ -111,7 +111,6 @@ var foreigners = []foreign{
 	{name: "load_definitions", reason: "this version cannot import definitions", refuse: true},
 	{name: "management.load_definitions", reason: "this version cannot import definitions", refuse: true},
 	{name: "definitions.", reason: "this version cannot import definitions", refuse: true},
-	{name: "management.path_prefix", reason: "the HTTP API is served at /api", refuse: true},
 	{name: "default_limits.", reason: noLimit, refuse: true},
 	{name: "connection_max", reason: noLimit, refuse: true},
 	{name: "channel_max_per_node", reason: noLimit, refuse: true},

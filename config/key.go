@@ -28,6 +28,8 @@ const (
 	Enum Type = 8
 	// Host takes a host name or an address, without a port.
 	Host Type = 9
+	// Path takes a path of letters, digits and -._~ between slashes; a slash in front is added, one at the end dropped.
+	Path Type = 10
 )
 
 // String returns the type's name as the documentation prints it.
@@ -51,6 +53,8 @@ func (t Type) String() string {
 		return "choice"
 	case Host:
 		return "host"
+	case Path:
+		return "path"
 	}
 	return "unknown"
 }

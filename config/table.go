@@ -123,6 +123,16 @@ var table = []Key{
 		apply: func(c *Config, _ string, v value) { setPort(&c.HTTPListen, v.number) },
 	},
 	{
+		Name: "management.path_prefix", Type: Path,
+		Doc:   "Path before `/api` and the web UI, as in `/warren`; for a proxy that passes a part of its paths on.",
+		apply: func(c *Config, _ string, v value) { c.PathPrefix = v.text },
+	},
+	{
+		Name: "management.login_session_timeout", Type: Duration, Unit: time.Minute, Default: strconv.Itoa(limits.LoginSessionMinutes), Min: 60_000, Max: 365 * 24 * 3600_000,
+		Doc:   "How long a login in the web UI lasts unused; a plain number is minutes.",
+		apply: func(c *Config, _ string, v value) { c.LoginSession = v.duration },
+	},
+	{
 		Name: "prometheus.listen", Type: Address, Default: ":15692", ShortFlag: "metrics",
 		Doc:   "Address of `/metrics`, which needs no password.",
 		apply: func(c *Config, _ string, v value) { c.MetricsListen = v.address },

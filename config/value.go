@@ -49,6 +49,8 @@ func (k *Key) parse(text string) (value, *problem) {
 		p = k.choose(text)
 	case Host:
 		p = checkHost(text)
+	case Path:
+		v.text, p = parsePath(text)
 	}
 	return v, p
 }
@@ -255,6 +257,24 @@ func checkHost(host string) *problem {
 		}
 	}
 	return nil
+}
+
+const pathFix = "use letters, digits and -._~ between slashes, as in /warren"
+
+func parsePath(text string) (string, *problem) {
+	path := strings.Trim(text, "/")
+	if path == "" {
+		return "", nil
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		strange := strings.ContainsFunc(segment, func(r rune) bool {
+			return !(strings.ContainsRune("-._~", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+		})
+		if segment == "" || segment == "." || segment == ".." || strange {
+			return "", problemf(pathFix, "%q is not a path", text)
+		}
+	}
+	return "/" + path, nil
 }
 
 func parseAddressList(text string) ([]string, *problem) {

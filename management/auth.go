@@ -22,16 +22,38 @@ const (
 // decoy is what the password of an unknown user is compared with, so that the answer takes as long as for a known one.
 var decoy = meta.HashPassword([4]byte{1, 2, 3, 4}, []byte("no password has this hash, for nobody can send a byte 255 in it: \xff"))
 
-// login finds the user of a request. The failure says what RabbitMQ says, and never whether the user exists.
-func (s *Server) login(r *http.Request, view *meta.View) (*meta.User, *failure) {
-	if r.Header.Get("Authorization") == "" {
-		return nil, &failure{status: http.StatusUnauthorized, challenge: true}
+// authenticate finds the user of a request: by the Authorization header, else by the session's cookie. Browsers' scripts, which have a login page of their own, are told so without the header
+// that makes a browser ask for a password.
+func (c *call) authenticate() *failure {
+	_, err := c.r.Cookie(sessionCookie)
+	hasCookie := err == nil
+	var refused *failure
+	switch name, password, ok := c.r.BasicAuth(); {
+	case ok:
+		c.user, refused = c.s.passwordLogin(c.r, c.view, name, password)
+		if refused != nil && refused.reason == loginFailed {
+			refused.kind, refused.challenge = "not_authorized", true
+		}
+	case c.r.Header.Get("Authorization") != "":
+		refused = &failure{status: http.StatusUnauthorized, kind: "not_authorized", reason: loginFailed, challenge: true}
+	case hasCookie:
+		refused = c.resume()
+	case c.r.Header.Get("X-Requested-With") != "":
+		refused = notAuthorised("Not logged in")
+	default:
+		refused = &failure{status: http.StatusUnauthorized, challenge: true}
 	}
-	refused := &failure{status: http.StatusUnauthorized, kind: "not_authorized", reason: "Login failed", challenge: true}
-	name, password, ok := r.BasicAuth()
-	if !ok {
-		return nil, refused
+	if refused != nil && (hasCookie || c.r.Header.Get("X-Requested-With") != "") {
+		refused.challenge = false
 	}
+	return refused
+}
+
+// loginFailed is all that is said of a wrong name or password.
+const loginFailed = "Login failed"
+
+// passwordLogin finds the user with a password. The failure says what RabbitMQ says, and never whether the user exists.
+func (s *Server) passwordLogin(r *http.Request, view *meta.View, name, password string) (*meta.User, *failure) {
 	u := view.User(name)
 	s.logins.attempts.Add(1)
 	algorithm, hash := meta.DefaultHashing, decoy
@@ -41,18 +63,25 @@ func (s *Server) login(r *http.Request, view *meta.View) (*meta.User, *failure) 
 	good := meta.CheckPassword(algorithm, hash, []byte(password))
 	if u == nil || len(u.PasswordHash) == 0 || !good {
 		s.logins.failed.Add(1)
+		return nil, notAuthorised(loginFailed)
+	}
+	if refused := s.admit(r, u); refused != nil {
+		s.logins.failed.Add(1)
 		return nil, refused
-	}
-	if slices.Contains(s.opt.LoopbackUsers, name) && !fromLoopback(r) {
-		s.logins.failed.Add(1)
-		return nil, notAuthorised("User can only log in via localhost")
-	}
-	if !mayManage(u) {
-		s.logins.failed.Add(1)
-		return nil, notAuthorised("Not management user")
 	}
 	s.logins.succeeded.Add(1)
 	return u, nil
+}
+
+// admit checks that a user whose name is proven may use the API from where the request comes.
+func (s *Server) admit(r *http.Request, u *meta.User) *failure {
+	switch {
+	case slices.Contains(s.opt.LoopbackUsers, u.Name) && !fromLoopback(r):
+		return notAuthorised("User can only log in via localhost")
+	case !mayManage(u):
+		return notAuthorised("Not management user")
+	}
+	return nil
 }
 
 // fromLoopback tells whether the request came over the loopback interface. Headers of proxies are not believed.

@@ -6,12 +6,15 @@ import (
 	"github.com/warrenmq/warren/meta"
 )
 
-// whoami is GET /whoami.
+// whoami is GET /whoami. Who is known by a cookie is told what changes must show beside it.
 func whoami(c *call) error {
 	return c.object(http.StatusOK, func(w *writer) {
 		w.Str("name", c.user.Name)
 		w.Strings("tags", c.user.Tags)
 		w.Bool("is_internal_user", true)
+		if c.session != nil {
+			w.Str("csrf_token", c.s.sessions.csrf(c.session))
+		}
 	})
 }
 

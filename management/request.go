@@ -21,8 +21,10 @@ type call struct {
 	r      *http.Request
 	params [paramsMax]string
 	user   *meta.User
-	view   *meta.View
-	query  url.Values
+	// session is that of the cookie by which the user is known, nil if a password came with the request.
+	session *session
+	view    *meta.View
+	query   url.Values
 }
 
 // answer begins a JSON answer; the writer must be finished.

@@ -19,9 +19,10 @@ const segmentsMax = 16
 // handler answers a request whose user is known. An error becomes the answer.
 type handler func(c *call) error
 
-// route is one path with its methods. allow is its Allow header.
+// route is one path with its methods. allow is its Allow header; open says that its handlers are called without a user.
 type route struct {
 	allow   string
+	open    bool
 	methods methods
 }
 
@@ -39,7 +40,7 @@ var methodOrder = [...]string{http.MethodGet, http.MethodPut, http.MethodPost, h
 type methods map[string]handler
 
 // add adds a path; a segment * is variable.
-func (n *node) add(path string, m methods) {
+func (n *node) add(path string, m methods) *route {
 	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		next := n.variable
 		if segment != "*" {
@@ -69,6 +70,7 @@ func (n *node) add(path string, m methods) {
 	}
 	r.allow += http.MethodOptions
 	n.route = r
+	return r
 }
 
 // find walks the escaped path. Fixed segments come before variable ones; an empty segment matches nothing but the end.

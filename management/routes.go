@@ -12,6 +12,7 @@ const (
 // addRoutes is the list of all paths, without /api.
 func (s *Server) addRoutes() {
 	add := s.routes.add
+	add("login", methods{post: login, del: logout}).open = true
 	add("overview", methods{get: overview})
 	add("whoami", methods{get: whoami})
 	add("version", methods{get: version})

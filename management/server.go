@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,12 @@ type Options struct {
 	// DataDir is where the node keeps its data; ConfigFiles is what its settings were read from. Both are shown to monitoring users.
 	DataDir     string
 	ConfigFiles []string
+	// Secret is what the nodes of the cluster share; sessions are signed with a key made from it. Without one they are this process's alone.
+	Secret []byte
+	// SessionLife is how long an unused session of a browser lives; eight hours if 0.
+	SessionLife time.Duration
+	// PathPrefix stands before the paths of the API and the UI, as /warren; none if empty. Health and metrics stay where they are.
+	PathPrefix string
 	// UI has the web UI's files; those of package management-ui if nil.
 	UI fs.FS
 }
@@ -121,6 +128,7 @@ type Server struct {
 	answers     answers
 	registry    *prometheus.Registry
 	pages       http.Handler
+	sessions    *sessions
 	logins      logins
 	churn       churn
 }
@@ -157,6 +165,7 @@ func New(opt Options) *Server {
 		opt.UI = ui.FS
 	}
 	s := &Server{opt: opt, log: opt.Log, started: time.Now(), memoryLimit: memoryLimit()}
+	s.sessions = newSessions(opt.Secret, opt.SessionLife)
 	s.peers = newPeers(s)
 	s.sampler = newSampler(s)
 	opt.Host.OnAsk(s.answer)
@@ -179,13 +188,21 @@ func (s *Server) Handler() http.Handler {
 	metrics := s.metricsHandler()
 	crossOrigin := http.NewCrossOriginProtection()
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch path := r.URL.EscapedPath(); {
+		path := r.URL.EscapedPath()
+		switch {
 		case path == "/metrics":
 			metrics.ServeHTTP(w, r)
+			return
 		case path == "/livez", path == "/readyz":
 			s.health(w, r)
-		case path == "/api", path == "/api/":
-			http.Redirect(w, r, "/", http.StatusMovedPermanently)
+			return
+		}
+		path, ok := strings.CutPrefix(path, s.opt.PathPrefix)
+		switch {
+		case !ok, path != "" && path[0] != '/':
+			http.NotFound(w, r)
+		case path == "/api", path == "/api/", path == "":
+			http.Redirect(w, r, s.opt.PathPrefix+"/", http.StatusMovedPermanently)
 		case len(path) > 5 && path[:5] == "/api/":
 			if crossOrigin.Check(r) != nil {
 				s.refuse(w, &failure{status: http.StatusForbidden, kind: "forbidden", reason: "cross-origin requests may not change anything"})
@@ -193,7 +210,7 @@ func (s *Server) Handler() http.Handler {
 			}
 			s.api(w, r, path[4:])
 		default:
-			s.pages.ServeHTTP(w, r)
+			http.StripPrefix(s.opt.PathPrefix, s.pages).ServeHTTP(w, r)
 		}
 	}))
 }
@@ -289,12 +306,13 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	c.view = s.opt.Host.Catalogue().View
-	user, refused := s.login(r, c.view)
-	if refused != nil {
-		s.refuse(w, refused)
-		return
+	if !route.open {
+		if refused := c.authenticate(); refused != nil {
+			s.refuse(w, refused)
+			return
+		}
 	}
-	c.user, c.query = user, r.URL.Query()
+	c.query = r.URL.Query()
 	if err := handle(c); err != nil {
 		s.refuse(w, s.failureOf(err, r))
 	}

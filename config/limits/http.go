@@ -14,6 +14,12 @@ const (
 	// HTTPIdleTimeoutMillis is how long a kept connection may be silent. Used by management.
 	HTTPIdleTimeoutMillis = 60_000
 
+	// LoginSessionMinutes is how long a browser's login lasts unused, unless configured. Used by management, config.
+	LoginSessionMinutes = 480
+
+	// EndedSessionsMax is how many sessions that were ended before their time a node remembers; beyond it the oldest is taken again until it expires. Used by management.
+	EndedSessionsMax = 1 << 16
+
 	// PageItemsMax is the largest page_size of a list. Beyond it: 400. Used by management.
 	PageItemsMax = 500
 )

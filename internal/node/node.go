@@ -30,6 +30,7 @@ type node struct {
 	cfg     *config.Config
 	version string
 	log     *slog.Logger
+	secret  []byte // the cluster's
 	fatal   chan error
 	undo    []func()
 
@@ -104,7 +105,7 @@ func (n *node) start(ctx context.Context) error {
 			n.log.Warn("some clients did not answer the close of their connection", "error", err)
 		}
 	})
-	n.serveOperators(host, clients, web, metrics)
+	n.serveOperators(host, clients, web, metrics, port)
 	for _, addr := range n.cfg.AMQP.Listen {
 		l, err := n.listen("AMQP", "listeners.tcp.default", addr)
 		if err != nil {
@@ -155,13 +156,12 @@ func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener
 	if err != nil {
 		return nil, err
 	}
-	secret, err := clusterSecret(n.cfg.Cluster.Secret, dir.Path())
-	if err != nil {
+	if n.secret, err = clusterSecret(n.cfg.Cluster.Secret, dir.Path()); err != nil {
 		return nil, err
 	}
 	return quorum.Open(ctx, quorum.Config{
 		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
-		Cluster: quorum.Cluster{Listener: port, Secret: secret, Join: n.cfg.Cluster.Join}, OnFenced: n.fenced,
+		Cluster: quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join}, OnFenced: n.fenced,
 	})
 }
 

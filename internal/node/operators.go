@@ -9,10 +9,11 @@ import (
 )
 
 // serveOperators serves the HTTP API and the metrics.
-func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, web, metrics net.Listener) {
+func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, web, metrics, cluster net.Listener) {
 	api := management.New(management.Options{
 		Host: host, Broker: clients, Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
-		Listeners: func() []management.Listener { return n.listeners(web, metrics) },
+		Secret: n.secret, SessionLife: n.cfg.LoginSession, PathPrefix: n.cfg.PathPrefix,
+		Listeners: func() []management.Listener { return n.listeners(web, metrics, cluster) },
 	})
 	n.onStop(api.Close)
 	n.serveHTTP(management.NewHTTPServer(api.Handler(), n.log), web)
@@ -30,14 +31,14 @@ func (n *node) ready() error {
 }
 
 // listeners lists where the node listens now.
-func (n *node) listeners(web, metrics net.Listener) []management.Listener {
+func (n *node) listeners(web, metrics, cluster net.Listener) []management.Listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	list := make([]management.Listener, 0, len(n.amqp)+2)
+	list := make([]management.Listener, 0, len(n.amqp)+3)
 	for _, l := range n.amqp {
 		list = append(list, listener("amqp", l))
 	}
-	return append(list, listener("http", web), listener("http/prometheus", metrics))
+	return append(list, listener("clustering", cluster), listener("http", web), listener("http/prometheus", metrics))
 }
 
 func listener(protocol string, l net.Listener) management.Listener {
