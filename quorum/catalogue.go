@@ -179,7 +179,7 @@ func (c *catalogue) onLeader(leader uint64) {
 				all = append(all, n.ID)
 			}
 		}
-		c.leases.lead(here, all)
+		c.leases.lead(here, c.term.Load(), all)
 		if here {
 			go c.inaugurate()
 		}

@@ -624,12 +624,14 @@ var _ sm.IOnDiskStateMachine = (*stateMachine)(nil)
 func (s *stateMachine) Open(<-chan struct{}) (uint64, error) {
 	g := (*group)(s)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.disk.load(&g.replica); err != nil {
+	err := g.disk.load(&g.replica)
+	g.opened = err == nil
+	applied := g.applied
+	g.mu.Unlock()
+	if err != nil {
 		return 0, g.host.fatal(err)
 	}
-	g.opened = true
-	return g.applied, nil
+	return applied, nil
 }
 
 // Update applies committed entries. Business errors are replies; only what must stop the node is an error.
@@ -665,8 +667,9 @@ func (s *stateMachine) Lookup(any) (any, error) { return nil, nil }
 func (s *stateMachine) Sync() error {
 	g := (*group)(s)
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.disk.sync(&g.replica); err != nil {
+	err := g.disk.sync(&g.replica)
+	g.mu.Unlock()
+	if err != nil {
 		return g.host.fatal(err)
 	}
 	return nil
@@ -692,11 +695,14 @@ func (s *stateMachine) RecoverFromSnapshot(r io.Reader, _ <-chan struct{}) error
 	g := (*group)(s)
 	g.detachAll()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := readCut(r, &g.replica); err != nil {
+	err := readCut(r, &g.replica)
+	if err != nil {
+		g.mu.Unlock()
 		return err
 	}
-	if err := g.disk.rewrite(&g.replica); err != nil {
+	err = g.disk.rewrite(&g.replica)
+	g.mu.Unlock()
+	if err != nil {
 		return g.host.fatal(err)
 	}
 	if g.leaderNode() != 0 {

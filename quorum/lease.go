@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -15,15 +16,18 @@ import (
 )
 
 // leases make the catalogue's reads local and its writes heard (PROTOCOL 5). The leader grants from memory; a write is answered when every node with a lease has applied it or its lease
-// has ended. The leader holds one itself while a majority of voters asks it.
+// has ended. The leader holds one itself while a majority of voters answers it.
 type leases struct {
 	host *Host
 
 	until atomic.Int64 // this node's own, on the lease clock
 
+	heardOf atomic.Pointer[echo] // of the leader's last answer
+
 	mu      sync.Mutex
 	leading bool
-	since   int64 // when this node began to lead
+	term    uint64
+	since   int64 // when this node began to lead, or woke up while it led
 	granted map[meta.NodeID]grant
 	known   bool   // this leader knows what former ones answered
 	must    uint64 // what a node must have applied to get a lease: every write that was or will be answered
@@ -32,7 +36,15 @@ type leases struct {
 
 type grant struct {
 	until, asked int64
+	echoed       int64  // the time that the node's last request carried: when this leader wrote the answer that came before
 	index        uint64 // applied by the node
+}
+
+// echo is the time of a leader's answer on its own lease clock, which the next request to it carries. The leader counts its own lease from there: a request that lay in a buffer while its process
+// was stopped says nothing of the time since.
+type echo struct {
+	term uint64
+	at   int64
 }
 
 func newLeases(h *Host) *leases {
@@ -48,10 +60,10 @@ func (h *Host) Leased() bool {
 }
 
 // lead is told that this node begins or ends to lead the catalogue. A new leader does not know what the former one granted: every node may hold a lease.
-func (l *leases) lead(here bool, nodes []meta.NodeID) {
+func (l *leases) lead(here bool, term uint64, nodes []meta.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leading, l.known, l.must = here, false, 0
+	l.leading, l.term, l.known, l.must = here, term, false, 0
 	clear(l.granted)
 	if here {
 		now := l.host.clock.leaseMillis()
@@ -80,26 +92,27 @@ func (l *leases) broadcast() {
 	l.changed = make(chan struct{})
 }
 
-// ask grants or renews a lease; one that is behind what a write waits for is not renewed.
-func (l *leases) ask(node meta.NodeID, index uint64) error {
+// ask grants or renews a lease: not to a node that is behind a write, nor while this leader has none itself. The answer's time is what the node's next request must carry.
+func (l *leases) ask(node meta.NodeID, index uint64, e echo, voters []meta.NodeID) (answer echo, granted bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.leading {
-		return errElsewhere
+		return echo{}, false, errElsewhere
 	}
 	now := l.host.clock.leaseMillis()
 	g := l.granted[node]
 	g.asked, g.index = now, max(g.index, index)
-	behind := !l.known || g.index < l.must
-	if !behind {
-		g.until = now + limits.LeaseGrantMillis
+	if e.term == l.term {
+		g.echoed = max(g.echoed, e.at)
 	}
 	l.granted[node] = g
-	l.broadcast()
-	if behind {
-		return errors.New("the node is behind a write that waits for it")
+	l.own(voters, now)
+	if granted = l.known && g.index >= l.must && now < l.until.Load(); granted {
+		g.until = now + limits.LeaseGrantMillis
+		l.granted[node] = g
 	}
-	return nil
+	l.broadcast()
+	return echo{l.term, now}, granted, nil
 }
 
 // applied notes how far a node has applied.
@@ -161,26 +174,39 @@ func (l *leases) wait(ctx context.Context, index uint64) error {
 	}
 }
 
-// own renews the leader's own lease: it has one while a majority of the voters has asked it lately.
-func (l *leases) own(voters []meta.NodeID) {
+// renewOwn renews the leader's own lease.
+func (l *leases) renewOwn(voters []meta.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.leading || !l.known {
+	if l.leading {
+		l.own(voters, l.host.clock.leaseMillis())
+	}
+}
+
+// own gives the leader a lease from the moment since which a majority of the voters, itself among them, has answered it. Called with l.mu held.
+func (l *leases) own(voters []meta.NodeID, now int64) {
+	if !l.known {
 		return
 	}
-	now := l.host.clock.leaseMillis()
-	asked := make([]int64, 0, len(voters))
+	echoed := make([]int64, 0, len(voters))
 	for _, v := range voters {
 		if v == l.host.node {
-			asked = append(asked, now)
+			echoed = append(echoed, now)
 		} else {
-			asked = append(asked, l.granted[v].asked)
+			echoed = append(echoed, l.granted[v].echoed)
 		}
 	}
-	slices.SortFunc(asked, func(a, b int64) int { return int(b - a) })
-	if quorum := len(asked)/2 + 1; len(asked) > 0 && asked[quorum-1] > 0 {
-		l.until.Store(asked[quorum-1] + limits.LeaseMillis)
+	slices.SortFunc(echoed, func(a, b int64) int { return cmp.Compare(b, a) })
+	if quorum := len(echoed)/2 + 1; len(echoed) > 0 && echoed[quorum-1] > 0 {
+		l.until.Store(echoed[quorum-1] + limits.LeaseMillis)
 	}
+}
+
+// woke is told that this node did not run for a while: the silence of the others begins to count anew.
+func (l *leases) woke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since = l.host.clock.leaseMillis()
 }
 
 // heard notes that a node was heard without asking: it has registered an incarnation.
@@ -193,7 +219,7 @@ func (l *leases) heard(node meta.NodeID) {
 	}
 }
 
-// silentSince tells since when a node has not asked, counted from this node's leadership.
+// silentSince tells since when a node has not asked, counted from this node's leadership or wake-up.
 func (l *leases) silentSince(node meta.NodeID) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,6 +231,7 @@ func (c *catalogue) serveLease(node meta.NodeID, request []byte) ([]byte, error)
 	r := codec.NewReader(request)
 	boot := meta.Boot{Counter: r.Uint64(), Nonce: r.Uint64()}
 	index := r.Uvarint()
+	e := echo{term: r.Uvarint(), at: int64(r.Uvarint())}
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
@@ -212,7 +239,12 @@ func (c *catalogue) serveLease(node meta.NodeID, request []byte) ([]byte, error)
 	if n == nil || n.Fences(boot) {
 		return nil, errors.New("this incarnation of the node was declared dead")
 	}
-	return nil, c.leases.ask(node, index)
+	answer, granted, err := c.leases.ask(node, index, e, c.voters())
+	if err != nil {
+		return nil, err
+	}
+	c.releaseHeld()
+	return codec.AppendBool(codec.AppendUvarint(codec.AppendUvarint(nil, answer.term), uint64(answer.at)), granted), nil
 }
 
 // leaderlessMillis is after how long without a leader of the catalogue a node asks all others whether it is still one of them.
@@ -224,19 +256,24 @@ func (c *catalogue) renew() {
 	tick := time.NewTicker(limits.LeaseRenewMillis * time.Millisecond)
 	defer tick.Stop()
 	led := c.host.clock.leaseMillis()
+	ran := led
 	for {
+		now := c.host.clock.leaseMillis()
+		if now-ran > limits.LeaseMillis {
+			c.leases.woke()
+		}
+		ran = now
 		if c.leaderNode() != 0 {
-			led = c.host.clock.leaseMillis()
+			led = now
 		}
 		if c.leadsHere() {
-			c.leases.own(c.voters())
+			c.leases.renewOwn(c.voters())
 			c.releaseHeld()
 			c.govern()
 		} else if leader := c.leaderNode(); leader != 0 {
 			c.askLease(leader)
-		} else if c.host.clock.leaseMillis()-led > leaderlessMillis {
-			// A node that was replaced while it was away is in no group any more and hears of no leader: any other node tells it so. Earlier, the questions would pile up
-			// in front of a leader that is paused, which would take them for fresh ones when it wakes up.
+		} else if now-led > leaderlessMillis {
+			// A node that was replaced while it was away is in no group any more and hears of no leader: any other node tells it so.
 			for n := range c.state.Load().View.Nodes() {
 				if n.Alive() && !n.Replaced && n.ID != c.host.node {
 					c.askLease(n.ID)
@@ -266,13 +303,17 @@ func (c *catalogue) releaseHeld() {
 // askLease asks the leader for a lease, counted from now.
 func (c *catalogue) askLease(leader meta.NodeID) {
 	boot := c.host.Boot()
+	var last echo
+	if e := c.leases.heardOf.Load(); e != nil {
+		last = *e
+	}
 	sent := c.host.clock.leaseMillis()
 	request := codec.AppendUint64(codec.AppendUint64(nil, boot.Counter), boot.Nonce)
 	request = codec.AppendUvarint(request, c.appliedIndex())
-	c.host.ask(leader, callLease, request, func(_ []byte, err error) {
+	request = codec.AppendUvarint(codec.AppendUvarint(request, last.term), uint64(last.at))
+	c.host.ask(leader, callLease, request, func(answer []byte, err error) {
 		if err == nil {
-			c.leases.until.Store(sent + limits.LeaseMillis)
-			c.releaseHeld()
+			c.leaseAnswered(last, sent, answer)
 			return
 		}
 		var told *link.RemoteError
@@ -280,4 +321,21 @@ func (c *catalogue) askLease(leader meta.NodeID) {
 			c.host.report(ErrReplaced)
 		}
 	})
+}
+
+// leaseAnswered takes the leader's answer to a request that was sent then and carried the echo last.
+func (c *catalogue) leaseAnswered(last echo, sent int64, answer []byte) {
+	r := codec.NewReader(answer)
+	e := echo{term: r.Uvarint(), at: int64(r.Uvarint())}
+	granted := r.Bool()
+	if r.Err() != nil {
+		return
+	}
+	c.leases.heardOf.Store(&e)
+	if granted {
+		c.leases.until.Store(sent + limits.LeaseMillis)
+		c.releaseHeld()
+	} else if e.term != last.term {
+		c.wake() // a leader that is new may get its own lease by the next request
+	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// callDo writes to the catalogue: an entry; the answer is its index and the replies. Asked of the catalogue's leader.
 	callDo link.Kind = 1
-	// callLease asks the catalogue's leader for a lease: boot, applied index, nodes that are not heard.
+	// callLease asks the catalogue's leader for a lease: boot, applied index, term and time of the leader's last answer. The answer: term, time, whether there is a lease.
 	callLease link.Kind = 2
 	// callStart starts a queue's replica: queue; the answer tells whether it runs and who leads, as far as it knows.
 	callStart link.Kind = 3

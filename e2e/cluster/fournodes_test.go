@@ -15,9 +15,6 @@ import (
 
 // TestFourNodes has clients on nodes without a replica of their queue. The nodes that serve them are killed, and their own node gets a replica and loses it again under load.
 func TestFourNodes(t *testing.T) {
-	if !harness.Full() {
-		t.Skip("make e2e-full runs it: a queue whose replicas moved can keep deliveries that no consumer has, which is a known fault")
-	}
 	c := harness.StartCluster(t, 4, harness.ClusterOptions{Patience: pick(4*time.Minute, 15*time.Minute)})
 	declare(t, c.Nodes[0])
 	tr := newQuiet(t, c, classicQueue, quorumQueue)

@@ -22,16 +22,6 @@ const (
 	wakeTimeout = 15 * time.Second
 )
 
-// staleFault is why the pauses that outlast a node's death are left to make e2e-full.
-const staleFault = "make e2e-full runs it: a node that wakes up after it was declared dead can hand out deliveries that others had since, which is a known fault"
-
-func pauses() []time.Duration {
-	if harness.Full() {
-		return []time.Duration{shortPause, longPause}
-	}
-	return []time.Duration{shortPause}
-}
-
 // TestPausedNodes stops the process of a node for a while, as a virtual machine that is moved.
 func TestPausedNodes(t *testing.T) {
 	c := harness.StartCluster(t, 3, harness.ClusterOptions{Patience: pick(4*time.Minute, 15*time.Minute)})
@@ -39,7 +29,7 @@ func TestPausedNodes(t *testing.T) {
 	tr := newTraffic(t, c, classicQueue, quorumQueue)
 	tr.awaitAll(t, serveTimeout)
 	for range pick(1, 3) {
-		for _, pause := range pauses() {
+		for _, pause := range []time.Duration{shortPause, longPause} {
 			for _, leads := range []bool{true, false} {
 				node := tr.choose(t, leads)
 				name := fmt.Sprintf("%s, which leads: %t, for %v", node.Name, leads, pause)
@@ -165,9 +155,6 @@ func toldOfDeath(cl *client, since time.Time) error {
 
 // TestPausedAgain stops a node for long and soon after its return for less than what makes a node count as dead: that time it is not declared dead.
 func TestPausedAgain(t *testing.T) {
-	if !harness.Full() {
-		t.Skip(staleFault)
-	}
 	const again = 2 * time.Second
 	c := harness.StartCluster(t, 3, harness.ClusterOptions{})
 	declare(t, c.Nodes[0])
