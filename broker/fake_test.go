@@ -492,6 +492,8 @@ func (s *fakeSession) Flush() {
 	}
 }
 
+func (s *fakeSession) ID() queue.SessionID { return s.id }
+
 func (s *fakeSession) Close(lastWritten func(meta.QueueID) uint64, token uint64) []meta.QueueID {
 	s.mu.Lock()
 	if s.closed {

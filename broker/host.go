@@ -31,6 +31,7 @@ type Host interface {
 type Session interface {
 	Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 	Flush()
+	ID() queue.SessionID
 	Close(lastWritten func(meta.QueueID) uint64, token uint64) []meta.QueueID
 }
 

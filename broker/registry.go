@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/queue"
 )
 
 // Connection is what operators see of a connection.
@@ -48,7 +49,9 @@ type Channel struct {
 	Consumers                     int
 	Unacked, Unconfirmed          int
 	PrefetchCount, PrefetchGlobal int
-	Counts                        ChannelCounts
+	// Session is the channel as queues know it.
+	Session queue.SessionID
+	Counts  ChannelCounts
 }
 
 // ChannelCounts are what a channel has done.
@@ -74,6 +77,9 @@ type Consumer struct {
 	User       string
 	PeerHost   string
 	PeerPort   int
+	// Session and ID are the consumer as its queue knows it.
+	Session queue.SessionID
+	ID      queue.ConsumerID
 }
 
 // Connections lists the connections, oldest first.
@@ -161,6 +167,7 @@ func (ch *channel) show() Channel {
 	c := ch.c
 	out := Channel{Connection: c.name(), Number: int(ch.number), User: c.user, VHost: c.vhost, State: "running"}
 	out.PeerHost, out.PeerPort = splitAddr(c.nc.RemoteAddr())
+	out.Session = ch.session.ID()
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.state != chanOpen {
@@ -211,7 +218,7 @@ func (ch *channel) sortedConsumers() []Consumer {
 	for _, cons := range all {
 		list = append(list, Consumer{
 			Tag: cons.tag, Queue: cons.src.queue.Name, VHost: cons.src.queue.VHost, AckRequired: !cons.noAck, Exclusive: cons.exclusive, Active: cons.active,
-			Prefetch: int(cons.prefetch), Arguments: cons.arguments,
+			Prefetch: int(cons.prefetch), Arguments: cons.arguments, Session: ch.session.ID(), ID: cons.id,
 		})
 	}
 	return list

@@ -36,6 +36,35 @@ type fakeHost struct {
 	slow    time.Duration
 	failure error // of Do, DeleteQueue and changes of members
 	answer  func([]byte) ([]byte, error)
+	// held are the messages of queues that have a replica here.
+	held map[meta.QueueID]*heldMessages
+}
+
+// heldMessages are the messages of a queue by their state.
+type heldMessages struct{ ready, unacked []heldMessage }
+
+type heldMessage struct {
+	queue.Peeked
+	envelope []byte
+}
+
+func (h *fakeHost) Peek(_ context.Context, id meta.QueueID, look quorum.Look, visit func(int, *queue.Peeked, []byte) bool) (quorum.Seen, error) {
+	h.mu.Lock()
+	held := h.held[id]
+	h.mu.Unlock()
+	if held == nil {
+		return quorum.Seen{}, quorum.ErrNotHere
+	}
+	list := held.ready
+	if look.Unacked {
+		list = held.unacked
+	}
+	for i := look.Offset; i < min(len(list), look.Offset+look.Count); i++ {
+		if !visit(i, &list[i].Peeked, list[i].envelope) {
+			break
+		}
+	}
+	return quorum.Seen{Total: uint64(len(list)), Applied: 77}, nil
 }
 
 func newFakeHost(cmds ...meta.Command) *fakeHost {

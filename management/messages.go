@@ -218,7 +218,11 @@ func writeMessage(w *writer, m *broker.Message, truncate int, auto bool) {
 	w.Str("routing_key", string(m.RoutingKey))
 	w.Uint("message_count", m.Left)
 	writeProperties(w, m.Properties)
-	payload := m.Body[:min(len(m.Body), truncate)]
+	writePayload(w, m.Body[:min(len(m.Body), truncate)], auto)
+}
+
+// writePayload writes a payload in its encoding: with auto as a string if it is UTF-8.
+func writePayload(w *writer, payload []byte, auto bool) {
 	if auto && utf8.Valid(payload) {
 		w.Bytes("payload", payload)
 		w.Str("payload_encoding", "string")
@@ -230,7 +234,9 @@ func writeMessage(w *writer, m *broker.Message, truncate int, auto bool) {
 
 // writeProperties writes those properties that the message has.
 func writeProperties(w *writer, raw []byte) {
-	w.Object("properties")
+	if !w.Object("properties") {
+		return
+	}
 	defer w.End()
 	v, err := amqp.ScanProperties(raw)
 	if err != nil {

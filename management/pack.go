@@ -9,6 +9,7 @@ import (
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
 )
 
@@ -71,6 +72,14 @@ func (p *pack) text(v *string) {
 		p.out = codec.AppendString(p.out, *v)
 	} else if p.read() {
 		*v = p.in.String()
+	}
+}
+
+func (p *pack) bytes(v *[]byte) {
+	if p.in == nil {
+		p.out = codec.AppendBytes(p.out, *v)
+	} else if p.read() {
+		*v = p.in.Bytes()
 	}
 }
 
@@ -249,6 +258,7 @@ func packChannel(p *pack, s *shipped[broker.Channel]) {
 	c := &x.Counts
 	p.uints(&c.Published, &c.Confirmed, &c.Returned, &c.Dropped, &c.Delivered, &c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GotEmpty, &c.Acked, &c.Redelivered)
 	p.rates(&s.rates)
+	p.uint((*uint64)(&x.Session))
 }
 
 func packConsumer(p *pack, s *shipped[broker.Consumer]) {
@@ -266,6 +276,9 @@ func packConsumer(p *pack, s *shipped[broker.Consumer]) {
 	p.text(&x.User)
 	p.text(&x.PeerHost)
 	p.int(&x.PeerPort)
+	consumer := uint64(x.ID)
+	p.uints((*uint64)(&x.Session), &consumer)
+	x.ID = queue.ConsumerID(consumer)
 }
 
 // packStatus writes how a queue is at the node that leads it.

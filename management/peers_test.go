@@ -99,8 +99,9 @@ func TestEveryFieldTravels(t *testing.T) {
 		uptimeMillis: 10, pid: 11, processors: 12, version: "13", dataDir: "14", configFiles: []string{"15", "16"}, listeners: []Listener{{"17", "18", 19}},
 	}
 	travel(t, "node", packNode, &node)
-	q := question{1, "2", "3", "4", "5", "6", "7", 8, 9, 10, 11, 12}
+	q := question{1, "2", "3", "4", "5", "6", "7", 8, 9, 10, 11, 12, true, 13, 14, 15}
 	travel(t, "question", func(p *pack, q *question) { q.pack(p) }, &q)
+	travel(t, "sight", func(p *pack, x *sight) { x.pack(p) }, &sight{1, 2, []sighting{{3, true, 4, 5, 6, 7, 8, 9, "10", "11", []byte("12"), []byte("13")}}})
 	told := report{epoch: 1, generation: 2, full: true, node: node, queues: []toldQueue{queue}, left: []uint64{3, 4}}
 	travel(t, "report", func(p *pack, r *report) { r.pack(p) }, &told)
 }

@@ -27,6 +27,8 @@ const (
 	askQueue = 8
 	// askClose closes a connection, or those of a user.
 	askClose = 9
+	// askPeek looks at messages of a queue that has a replica there.
+	askPeek = 10
 )
 
 // question is what one node asks another. What a kind does not need is empty.
@@ -34,12 +36,15 @@ type question struct {
 	kind uint64
 	// vhost and queue name a queue, connection and channel what bears these names, user whose things; reason is for askClose.
 	vhost, queue, connection, channel, user, reason string
-	// id is the queue of askQueue.
+	// id is the queue of askQueue and askPeek.
 	id uint64
 	// epoch and since say what the asker knows already of the node's queues; zero for nothing.
 	epoch, since uint64
 	// answer and part name a part of an answer.
 	answer, part uint64
+	// unacked, offset, count and truncate are for askPeek.
+	unacked                 bool
+	offset, count, truncate uint64
 }
 
 func (q *question) pack(p *pack) {
@@ -48,6 +53,8 @@ func (q *question) pack(p *pack) {
 		p.text(s)
 	}
 	p.uints(&q.id, &q.epoch, &q.since, &q.answer, &q.part)
+	p.bool(&q.unacked)
+	p.uints(&q.offset, &q.count, &q.truncate)
 }
 
 // encode returns the question as it is sent.
@@ -174,6 +181,10 @@ func (s *Server) answer(request []byte) ([]byte, error) {
 			return nil, errors.New("the queue is not known here")
 		}
 		packStatus(p, &st)
+	case askPeek:
+		if err := s.answerPeek(p, &q); err != nil {
+			return nil, err
+		}
 	case askClose:
 		closed := s.closeOwn(&q)
 		p.uint(&closed)

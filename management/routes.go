@@ -51,6 +51,8 @@ func (s *Server) addRoutes() {
 	add("queues/*/*/bindings", methods{get: listBindingsToQueue})
 	add("queues/*/*/contents", methods{del: purge})
 	add("queues/*/*/get", methods{post: getMessages})
+	add("queues/*/*/peek", methods{post: peek})
+	add("queues/*/*/unacked", methods{get: listUnacked})
 
 	add("bindings", methods{get: listBindings})
 	add("bindings/*", methods{get: listVHostBindings})

@@ -37,6 +37,8 @@ type Host interface {
 	DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (quorum.DeleteResult, error)
 	// QueueStatus tells how a queue is now. It is called once a second for every queue of which the node has something.
 	QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool)
+	// Peek looks at messages of a queue that has a replica here.
+	Peek(ctx context.Context, id meta.QueueID, look quorum.Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (quorum.Seen, error)
 	// AddReplica and RemoveReplica change the members of a queue's group, Replicas tells how each is.
 	AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error
 	RemoveReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error

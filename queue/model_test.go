@@ -132,6 +132,9 @@ func (h *history) compare(m *Machine, o *oracle, got, want *answer) error {
 	if i != len(o.messages) {
 		return fmt.Errorf("live: %d messages, want %d", i, len(o.messages))
 	}
+	if err := comparePeeks(m, o); err != nil {
+		return err
+	}
 	for _, p := range o.pipelines {
 		if a, b := syncString(m.Sync(p.id, 1, []SessionMark{{2, 2}, {1, 3}})), syncString(o.sync(p, 1, map[SessionID]uint64{1: 3, 2: 2})); a != b {
 			return fmt.Errorf("sync:\n%swant\n%s", a, b)

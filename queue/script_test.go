@@ -16,6 +16,7 @@ import (
 //	sync at=... answered=k s1=d ...   prints Sync
 //	due                               prints NextDeadline, Unused and Sealed
 //	live                              prints Live
+//	peek ready|unacked offset=n count=n  prints PeekReady or PeekUnacked
 //	snapshot                          prints AppendSnapshot in hex
 //	restart                           goes through a snapshot
 //
@@ -88,6 +89,12 @@ func (r *runner) play(t *testing.T, text string) string {
 			return true
 		})
 		return fmt.Sprintf("live %v\n", seqs)
+	case "peek":
+		look := r.m.PeekReady
+		if l.Arg(0) == "unacked" {
+			look = r.m.PeekUnacked
+		}
+		return peekString(look(int(l.Int("offset", 0)), int(l.Int("count", 1000))))
 	case "sync":
 		var marks []SessionMark
 		for _, pair := range l.Pairs("s") {

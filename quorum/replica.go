@@ -186,6 +186,14 @@ func (r *replica) read(seq queue.Seq) []byte {
 		return env
 	}
 	env, err := store.Read(uint64(seq))
+	if errors.Is(err, segment.ErrNotFound) {
+		r.mu.Lock()
+		left := !r.m.Has(seq)
+		r.mu.Unlock()
+		if left { // since we looked for it in memory
+			return nil
+		}
+	}
 	if err != nil {
 		r.log.Error("a message cannot be read from disk", "queue", uint64(r.id), "seq", uint64(seq), "error", err)
 		return nil

@@ -14,6 +14,10 @@ const (
 	// HTTPIdleTimeoutMillis is how long a kept connection may be silent. Used by management.
 	HTTPIdleTimeoutMillis = 60_000
 
+	// PeekMessagesMax and PeekBytesMax bound what one look at a queue shows: messages, and their bytes without what was cut off. Used by management.
+	PeekMessagesMax = 1000
+	PeekBytesMax    = 8 << 20
+
 	// LoginSessionMinutes is how long a browser's login lasts unused, unless configured. Used by management, config.
 	LoginSessionMinutes = 480
 

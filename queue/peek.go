@@ -1,0 +1,225 @@
+package queue
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Looks at messages. They change nothing, not even what the machine remembers for speed, so whoever holds the machine still may look as often as he likes. No part of the backlog is copied
+// but the messages that are asked for: their place is found by counting, a few times, how many stand before a seq.
+
+// Peeked is what a look shows of a message. The body is the shell's.
+type Peeked struct {
+	Seq         Seq
+	Bytes       uint32
+	Priority    uint8
+	Redelivered bool
+	// DeliveryCount is how often it was returned as a failure.
+	DeliveryCount uint32
+	// Session of an incarnation of a node holds the message, for Consumer or, if that is 0, by a Get. All are zero for a ready message and for one that is on its way back from an ended session.
+	Node        NodeID
+	BootCounter uint64
+	Session     SessionID
+	Consumer    ConsumerID
+}
+
+// PeekReady returns up to count ready messages in the order in which consumers would get them, without the first offset.
+func (m *Machine) PeekReady(offset, count int) []Peeked {
+	var out []Peeked
+	for p := len(m.ready.levels) - 1; p >= 0; p-- {
+		l := &m.ready.levels[p]
+		if l.size() == 0 {
+			continue
+		}
+		out = peekLevel(out, &offset, count, l.size(), l.first(), m.nextSeq, l.below, func(from, to Seq, out []Peeked) []Peeked {
+			return l.between(uint8(p), from, to, out)
+		})
+	}
+	return out
+}
+
+// PeekUnacked returns up to count messages that wait for an acknowledgement, by priority and age, without the first offset.
+func (m *Machine) PeekUnacked(offset, count int) []Peeked {
+	var levels [256]struct {
+		n     int
+		first Seq
+	}
+	m.eachUnacked(func(x *record, _ *session, _ ConsumerID) {
+		l := &levels[x.priority]
+		if l.n++; l.n == 1 || x.seq < l.first {
+			l.first = x.seq
+		}
+	})
+	var out []Peeked
+	for p := len(levels) - 1; p >= 0; p-- {
+		below := func(seq Seq) (n int) {
+			m.eachUnacked(func(x *record, _ *session, _ ConsumerID) {
+				if int(x.priority) == p && x.seq < seq {
+					n++
+				}
+			})
+			return n
+		}
+		out = peekLevel(out, &offset, count, levels[p].n, levels[p].first, m.nextSeq, below, func(from, to Seq, out []Peeked) []Peeked {
+			m.eachUnacked(func(x *record, s *session, id ConsumerID) {
+				if int(x.priority) == p && x.seq >= from && x.seq < to {
+					out = append(out, x.peeked(s, id))
+				}
+			})
+			return out
+		})
+	}
+	return out
+}
+
+// peekLevel appends the messages of one priority, size of them from seq first on, that offset and count leave; offset is lowered by those that it passes over. below counts the messages with a
+// lower seq, between appends those with from <= seq < to in any order.
+func peekLevel(out []Peeked, offset *int, count, size int, first, next Seq, below func(Seq) int, between func(from, to Seq, out []Peeked) []Peeked) []Peeked {
+	want := min(count-len(out), size-*offset)
+	if want <= 0 {
+		*offset = max(0, *offset-size)
+		return out
+	}
+	r := ranked{first: first, next: next, size: uint64(size), below: below}
+	from, before := r.before(uint64(*offset)), len(out)
+	to := next
+	if *offset+want < size {
+		to = r.before(uint64(*offset + want))
+	}
+	*offset = 0
+	out = between(from, to, out)
+	slices.SortFunc(out[before:], func(a, b Peeked) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	return out
+}
+
+// ranked is a set of size seqs from first to below next, of which no more is known than how many are below a seq.
+type ranked struct {
+	first, next Seq
+	size        uint64
+	below       func(Seq) int
+}
+
+// before returns a seq that n members are below. It guesses as if the members stood at equal distances, and every other time halves what is left; what it counts bounds the place from both sides,
+// for no seq is a member twice.
+func (r *ranked) before(n uint64) Seq {
+	if n == 0 {
+		return r.first
+	}
+	low, high := r.first+Seq(n), r.next-Seq(r.size-n)
+	a, before, b, after := r.first, uint64(0), r.next, r.size // before members are below a, after below b
+	for halve := false; low < high; halve = !halve {
+		guess := low + (high-low+1)/2
+		if !halve {
+			product, rest := bits.Mul64(n-before, uint64(b-a))
+			way, _ := bits.Div64(product, rest, after-before)
+			guess = min(max(a+Seq(way), low+1), high)
+		}
+		switch k := uint64(r.below(guess)); {
+		case k == n:
+			return guess
+		case k < n:
+			a, before, low = guess, k, guess+Seq(n-k)
+		default:
+			b, after, high = guess, k, guess-Seq(k-n)
+		}
+	}
+	return low
+}
+
+// peeked describes a message that a session holds, or none if s is nil.
+func (r *record) peeked(s *session, id ConsumerID) Peeked {
+	x := Peeked{Seq: r.seq, Bytes: r.bytes, Priority: r.priority, DeliveryCount: r.failures, Consumer: id}
+	acquired := r.acquired
+	if s != nil {
+		x.Node, x.BootCounter, x.Session = s.pipeline.id.Node, s.pipeline.id.Boot.Counter, s.id
+		acquired-- // by the present delivery
+	}
+	x.Redelivered = acquired > 0 || r.flags&FlagRedelivered != 0
+	return x
+}
+
+// eachUnacked visits every message that users call unacked, with the session that holds it; that is nil if it is on its way back.
+func (m *Machine) eachUnacked(visit func(x *record, s *session, id ConsumerID)) {
+	for _, p := range m.pipelines {
+		for _, s := range p.sessions {
+			s.out.each(func(_ uint64, x *delivery) {
+				if !x.isNoAck() {
+					visit(&x.record, s, x.consumer)
+				}
+			})
+		}
+	}
+	for i := range m.returning {
+		visit(&m.returning[i], nil, 0)
+	}
+}
+
+// first returns the lowest seq of a level that is not empty.
+func (l *level) first() Seq {
+	switch {
+	case len(l.returned) == 0:
+		return l.fresh.peek().seq
+	case l.fresh.n == 0:
+		return l.returned[0].seq
+	}
+	return min(l.fresh.peek().seq, l.returned[0].seq)
+}
+
+// below counts the messages of a level with a lower seq.
+func (l *level) below(seq Seq) int { return l.fresh.below(seq) + l.returned.below(0, seq) }
+
+// between appends the messages of a level with from <= seq < to, in any order.
+func (l *level) between(priority uint8, from, to Seq, out []Peeked) []Peeked {
+	out = l.returned.between(0, from, to, out)
+	c, i := l.fresh.head, l.fresh.first
+	for left := l.fresh.n; left > 0; c, i = c.next, 0 {
+		n := min(len(c.items)-i, left)
+		if items := c.items[i : i+n]; items[n-1].seq >= from {
+			if items[0].seq >= to {
+				return out
+			}
+			for j := range items {
+				if f := &items[j]; f.seq >= from && f.seq < to {
+					x := record{seq: f.seq, bytes: f.bytes, flags: f.flags, priority: priority}
+					out = append(out, x.peeked(nil, 0))
+				}
+			}
+		}
+		left -= n
+	}
+	return out
+}
+
+// below counts the messages with a lower seq.
+func (f *fifo) below(seq Seq) int {
+	c, i := f.head, f.first
+	for left := f.n; left > 0; c, i = c.next, 0 {
+		n := min(len(c.items)-i, left)
+		items := c.items[i : i+n]
+		if items[n-1].seq >= seq {
+			place, _ := slices.BinarySearchFunc(items, seq, func(x fresh, seq Seq) int { return int(int64(x.seq) - int64(seq)) })
+			return f.n - left + place
+		}
+		left -= n
+	}
+	return f.n
+}
+
+// below counts the messages with a lower seq at i and under it. All of a level have one priority, so what stands under a higher seq is higher, too.
+func (h heap) below(i int, seq Seq) int {
+	if i >= len(h) || h[i].seq >= seq {
+		return 0
+	}
+	return 1 + h.below(2*i+1, seq) + h.below(2*i+2, seq)
+}
+
+// between appends the messages at i and under it with from <= seq < to.
+func (h heap) between(i int, from, to Seq, out []Peeked) []Peeked {
+	if i >= len(h) || h[i].seq >= to {
+		return out
+	}
+	if h[i].seq >= from {
+		out = append(out, h[i].peeked(nil, 0))
+	}
+	return h.between(2*i+2, from, to, h.between(2*i+1, from, to, out))
+}

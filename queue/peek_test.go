@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func peekString(list []Peeked) string {
+	var b strings.Builder
+	for _, x := range list {
+		fmt.Fprintf(&b, "peek #%d priority=%d bytes=%d redelivered=%t count=%d", x.Seq, x.Priority, x.Bytes, x.Redelivered, x.DeliveryCount)
+		if x.Node != 0 {
+			fmt.Fprintf(&b, " at n%d.%d/s%d/c%d", x.Node, x.BootCounter, x.Session, x.Consumer)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// peek is what a look should show: a part of the oracle's list.
+func (o *oracle) peek(unacked bool, offset, count int) string {
+	var list []Peeked
+	for _, x := range o.in(oReady) {
+		if !unacked {
+			list = append(list, Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures})
+		}
+	}
+	for p := 255; p >= 0; p-- {
+		for _, x := range o.messages {
+			if !unacked || x.place == oReady || x.place == oOut && x.noAck || int(x.priority) != p {
+				continue
+			}
+			y := Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures}
+			if x.place == oOut {
+				y.Redelivered = x.acquired > 1 || x.marked
+				y.Node, y.BootCounter, y.Session, y.Consumer = x.session.pipeline.id.Node, x.session.pipeline.id.Boot.Counter, x.session.id, x.consumer
+			}
+			list = append(list, y)
+		}
+	}
+	from := min(offset, len(list))
+	return peekString(list[from:min(from+count, len(list))])
+}
+
+// comparePeeks holds looks at a machine against the oracle's. That they change nothing shows in the snapshots, which are compared with those of a machine that nobody looks at.
+func comparePeeks(m *Machine, o *oracle) error {
+	random := rand.New(rand.NewPCG(uint64(m.nextSeq), m.unacked.n))
+	offset, count := random.IntN(8), random.IntN(5)
+	if random.IntN(3) == 0 {
+		offset, count = 0, 1000
+	}
+	for _, unacked := range []bool{false, true} {
+		look := m.PeekReady
+		if unacked {
+			look = m.PeekUnacked
+		}
+		if got, want := peekString(look(offset, count)), o.peek(unacked, offset, count); got != want {
+			return fmt.Errorf("peek unacked=%t offset=%d count=%d:\n%swant\n%s", unacked, offset, count, got, want)
+		}
+	}
+	return nil
+}
+
+// TestPeekFindsAnyPlace: in a long queue with holes, returned messages and priorities, every place is where counting says.
+func TestPeekFindsAnyPlace(t *testing.T) {
+	r := &runner{m: newMachine(Config{PriorityMax: 2}, standardBounds)}
+	run := func(c Command, times int) {
+		for times > 0 {
+			n := min(times, 500)
+			s := step{pipeline: PipelineID{Node: 1, Boot: Boot{Counter: 1}, Gen: 1}}
+			for range n {
+				c.Priority = uint8(r.index % 3)
+				s.commands = append(s.commands, c)
+			}
+			if _, err := r.run(&s); err != nil {
+				t.Fatal(err)
+			}
+			times -= n
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	run(Command{Op: OpEnqueue, BodyBytes: 1, Flags: FlagHasPriority}, 6000)
+	run(Command{Op: OpGet, Session: 1}, 4000)
+	for d := range uint64(3000) {
+		if random.IntN(2) == 0 {
+			run(Command{Op: OpSettle, Session: 1, From: d + 1, To: d + 1, Outcome: OutcomeReturnCounted}, 1)
+		} else if random.IntN(2) == 0 {
+			run(Command{Op: OpSettle, Session: 1, From: d + 1, To: d + 1, Outcome: OutcomeAck}, 1)
+		}
+	}
+	for _, look := range []func(int, int) []Peeked{r.m.PeekReady, r.m.PeekUnacked} {
+		all := peekString(look(0, 1<<30))
+		lines := strings.SplitAfter(all, "\n")
+		lines = lines[:len(lines)-1]
+		if len(lines) < 1000 {
+			t.Fatal("too few messages:", len(lines))
+		}
+		for range 300 {
+			offset, count := random.IntN(len(lines)+10), random.IntN(200)
+			from := min(offset, len(lines))
+			if got, want := peekString(look(offset, count)), strings.Join(lines[from:min(from+count, len(lines))], ""); got != want {
+				t.Fatalf("offset %d, count %d:\n%swant\n%s", offset, count, got, want)
+			}
+		}
+	}
+	if err := r.m.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkPeek looks into the middle of a million messages that came back from a consumer, the slowest case.
+func BenchmarkPeek(b *testing.B) {
+	for _, returned := range []bool{false, true} {
+		m := newMachine(Config{}, standardBounds)
+		for i := range Seq(1_000_000) {
+			x := record{seq: 1 + i*3, bytes: 1}
+			if returned && i%2 == 0 {
+				m.ready.putBack(&x)
+			} else {
+				m.ready.push(&x)
+			}
+			m.nextSeq = x.seq + 1
+		}
+		b.Run(fmt.Sprintf("returned=%t", returned), func(b *testing.B) {
+			for b.Loop() {
+				if len(m.PeekReady(500_000, 1000)) != 1000 {
+					b.Fatal("not all")
+				}
+			}
+		})
+	}
+}

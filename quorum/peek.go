@@ -1,0 +1,71 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// ErrNotHere says that this node has no replica of the queue.
+var ErrNotHere = errors.New("quorum: the queue has no replica on this node")
+
+// Look says what of a queue to look at.
+type Look struct {
+	// Unacked asks for the messages that wait for an acknowledgement, else it is the ready ones.
+	Unacked bool
+	// Offset is how many messages to pass over, Count how many to look at; both are bounded by the caller.
+	Offset, Count int
+}
+
+// Seen is what a look saw beside the messages: Total messages of that kind, as of the log entry Applied.
+type Seen struct {
+	Total, Applied uint64
+}
+
+// Peek looks at messages in this node's replica of a queue, which is started if it sleeps; nothing changes by it. visit gets them in order, as of one moment, until it returns false; position counts
+// from the head, the envelope must not be kept. A message whose body left the disk since that moment is passed over. The errors are ErrNoQueue, ErrNotHere, ErrClosed and that of ctx.
+func (h *Host) Peek(ctx context.Context, id meta.QueueID, look Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (Seen, error) {
+	run, err := h.running(ctx, id)
+	if err != nil {
+		return Seen{}, err
+	}
+	r := run.core()
+	if r == nil {
+		return Seen{}, ErrNotHere
+	}
+	seen, messages, envelopes := r.peek(look)
+	for i := range messages {
+		env := envelopes[i]
+		if env == nil {
+			env = r.read(messages[i].Seq)
+		}
+		envelopes[i] = nil
+		if env != nil && !visit(look.Offset+i, &messages[i], env) {
+			break
+		}
+	}
+	return seen, nil
+}
+
+// peek takes messages at one moment, with those of their envelopes that are in memory.
+func (r *replica) peek(look Look) (Seen, []queue.Peeked, [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil {
+		return Seen{}, nil, nil
+	}
+	counts := r.m.Counts()
+	seen := Seen{Total: counts.Ready, Applied: r.applied}
+	at := r.m.PeekReady
+	if look.Unacked {
+		seen.Total, at = counts.Unacked, r.m.PeekUnacked
+	}
+	messages := at(look.Offset, look.Count)
+	envelopes := make([][]byte, len(messages))
+	for i := range messages {
+		envelopes[i] = r.bodies.get(messages[i].Seq)
+	}
+	return seen, messages, envelopes
+}
