@@ -13,6 +13,9 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 		if m.Exchange == "" {
 			return errDefaultExchange()
 		}
+		if err := ch.mayAny(what); err != nil {
+			return err
+		}
 		if ch.view().Exchange(ch.c.vhost, m.Exchange) == nil {
 			return errNotFound(what)
 		}
@@ -30,13 +33,13 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 		}
 	}
 	switch {
+	case meta.ReservedName(m.Exchange) && ch.view().Exchange(ch.c.vhost, m.Exchange) == nil:
+		return errReserved(what)
 	case r.Reason != meta.ReasonOK:
 		return errReason(&r, what)
 	case r.Existed:
 		ch.replyUnless(m.NoWait, &amqp.ExchangeDeclareOk{})
 		return nil
-	case meta.ReservedName(m.Exchange):
-		return errReserved(what)
 	}
 	if v, ok := cmd.Exchange.Arguments.Get("alternate-exchange"); ok {
 		if err := ch.may(meta.Read, what); err != nil {
@@ -129,15 +132,15 @@ func (ch *channel) changeBinding(op meta.Op, b *meta.Binding, noWait bool, ok am
 	if err := ch.may(meta.Read, exchangeResource(b.VHost, b.Source)); err != nil {
 		return err
 	}
-	if b.Kind == meta.ToQueue {
-		if q := ch.view().Queue(b.VHost, b.Destination); q != nil && q.LockedFor(ch.c.owner) {
-			return errLocked(destination)
-		}
-	}
 	cmd := meta.Command{Op: op, Binding: *b}
 	r := ch.view().Check(&cmd)
 	if r.Reason != meta.ReasonOK {
 		return errReason(&r, destination)
+	}
+	if b.Kind == meta.ToQueue {
+		if q := ch.view().Queue(b.VHost, b.Destination); q != nil && q.LockedFor(ch.c.owner) {
+			return errLocked(destination)
+		}
 	}
 	if r.Existed || op == meta.OpUnbind && !ch.view().HasBinding(b) {
 		ch.replyUnless(noWait, ok)

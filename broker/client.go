@@ -95,7 +95,11 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 		}
 	}
 	headers, _ := v.Headers()
-	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), headers, nil)
+	copies, blind, err := carbonCopies(headers)
+	if err != nil {
+		return false, err
+	}
+	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), copies, headers, nil)
 	switch reason {
 	case exchange.OK:
 	case exchange.Internal:
@@ -110,6 +114,9 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	b.totals.routed.Add(uint64(len(targets)))
 	if len(targets) == 0 {
 		return false, nil
+	}
+	if blind {
+		properties = withoutBCC(&v)
 	}
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
 	cmd.Envelope = AppendEnvelope(nil, &Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body})

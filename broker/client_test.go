@@ -64,6 +64,33 @@ func TestClientPublishGetPurge(t *testing.T) {
 	r.call(1, &amqp.QueueDelete{Queue: "q", IfEmpty: true}, "queue.delete-ok message-count=0")
 }
 
+// TestClientCarbonCopies: CC and BCC count in messages of the HTTP API, too.
+func TestClientCarbonCopies(t *testing.T) {
+	b := startBroker(t)
+	r := b.open()
+	r.declare("cc")
+	r.declare("bcc")
+	var p amqp.Properties
+	p.SetHeaders(amqp.Table{{Key: "CC", Value: keys("cc")}, {Key: "BCC", Value: keys("bcc")}})
+	if routed, err := b.Publish(t.Context(), testUser, "/", "", "none", p.Append(nil), nil); err != nil || !routed {
+		t.Fatalf("routed %t, %v", routed, err)
+	}
+	for _, q := range []string{"cc", "bcc"} {
+		ms, err := b.Get(t.Context(), testUser, "/", q, 1, Remove)
+		if err != nil || len(ms) != 1 {
+			t.Fatalf("%s: %d messages, %v", q, len(ms), err)
+		}
+		if got, _ := amqp.DecodeProperties(ms[0].Properties); got.Headers.Has("BCC") || !got.Headers.Has("CC") {
+			t.Errorf("%s has headers %v", q, got.Headers)
+		}
+	}
+	p.SetHeaders(amqp.Table{{Key: "CC", Value: amqp.Longstr("cc")}})
+	_, err := b.Publish(t.Context(), testUser, "/", "", "none", p.Append(nil), nil)
+	if want := `406 PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"CC",longstr}`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // nil2 is no properties.
 var nil2 = []byte{0, 0}
 

@@ -159,7 +159,7 @@ func (ch *channel) declarePassive(m *amqp.QueueDeclare) error {
 	return ch.declared(q, what, m.NoWait)
 }
 
-// mayAny checks that the user has any permission for the queue.
+// mayAny checks that the user has any permission for a queue or exchange, as passive declarations ask for.
 func (ch *channel) mayAny(what resource) error {
 	if ch.may(meta.Read, what) == nil || ch.may(meta.Write, what) == nil {
 		return nil

@@ -179,6 +179,8 @@ func TestExchanges(t *testing.T) {
 		{&amqp.ExchangeDeclare{Exchange: "y", Type: "foo"}, "406 PRECONDITION_FAILED - unknown exchange type 'foo'"},
 		{&amqp.ExchangeDeclare{Exchange: "amq.y", Type: "direct"}, "403 ACCESS_REFUSED - exchange name 'amq.y' contains reserved prefix 'amq.*'"},
 		{&amqp.ExchangeDeclare{Exchange: "", Type: "direct"}, "403 ACCESS_REFUSED - operation not permitted on the default exchange"},
+		{&amqp.ExchangeDeclare{Exchange: "", Type: "foo"}, "406 PRECONDITION_FAILED - unknown exchange type 'foo'"},
+		{&amqp.ExchangeDeclare{Exchange: "amq.y", Type: "direct", Arguments: amqp.Table{{Key: "alternate-exchange", Value: amqp.Int32(1)}}}, "403 ACCESS_REFUSED - exchange name 'amq.y' contains reserved prefix 'amq.*'"},
 		{&amqp.ExchangeDeclare{Exchange: "none", Passive: true}, "404 NOT_FOUND - no exchange 'none' in vhost '/'"},
 		{&amqp.ExchangeDeclare{Exchange: "y", Type: "direct", Arguments: amqp.Table{{Key: "alternate-exchange", Value: amqp.Int32(1)}}}, "406 PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'y' in vhost '/'"},
 		{&amqp.ExchangeDelete{Exchange: ""}, "403 ACCESS_REFUSED - operation not permitted on the default exchange"},
@@ -264,11 +266,14 @@ func TestPermissions(t *testing.T) {
 		{&amqp.ExchangeBind{Destination: "theirs", Source: "amq.topic"}, refused("write", "exchange 'theirs'")},
 		{&amqp.ExchangeUnbind{Destination: "theirs", Source: "amq.topic"}, refused("write", "exchange 'theirs'")},
 		{&amqp.QueueDeclare{Queue: "mine.dlx", Arguments: amqp.Table{{Key: "x-dead-letter-exchange", Value: amqp.Longstr("theirs")}}}, refused("write", "exchange 'theirs'")},
+		{&amqp.ExchangeDeclare{Exchange: "theirs", Passive: true}, refused("configure", "exchange 'theirs'")},
+		{&amqp.ExchangeDeclare{Exchange: "none", Passive: true}, refused("configure", "exchange 'none'")},
 		{&amqp.ExchangeDeclare{Exchange: "mine.x", Type: "fanout", Arguments: amqp.Table{{Key: "alternate-exchange", Value: amqp.Longstr("theirs")}}}, refused("write", "exchange 'theirs'")},
 	} {
 		r.fails(1, c.m, c.want)
 	}
 	r.call(1, &amqp.QueueBind{Queue: "mine", Exchange: "amq.topic"}, "queue.bind-ok")
+	r.call(1, &amqp.ExchangeDeclare{Exchange: "amq.topic", Passive: true}, "exchange.declare-ok") // any permission will do
 	r.call(1, &amqp.BasicGet{Queue: "mine"}, "basic.get-empty")
 	// A change takes effect on open channels.
 	_, err := b.host.Do(t.Context(), meta.Command{Op: meta.OpPutPermission, Permission: meta.Permission{User: limitedUser, VHost: "/", Configure: ".*", Write: "", Read: ".*"}})

@@ -124,7 +124,11 @@ func (ch *channel) publish() error {
 			return err
 		}
 	}
-	if err := ch.route(exchangeName); err != nil {
+	copies, blind, err := carbonCopies(ch.headers())
+	if err != nil {
+		return err
+	}
+	if err := ch.route(exchangeName, copies); err != nil {
 		return err
 	}
 	if !ch.c.b.leased() {
@@ -132,9 +136,12 @@ func (ch *channel) publish() error {
 			ch.refuse()
 			return nil
 		}
-		if err := errors.Join(ch.aim(exchangeName), ch.route(exchangeName)); err != nil { // what was heard meanwhile counts
+		if err := errors.Join(ch.aim(exchangeName), ch.route(exchangeName, copies)); err != nil { // what was heard meanwhile counts
 			return err
 		}
+	}
+	if blind {
+		ch.hideBCC()
 	}
 	targets := w.targets
 	ch.publishTo.in++
@@ -155,16 +162,9 @@ func (ch *channel) publish() error {
 }
 
 // route finds the queues of the message in the making and leaves them in ch.w.targets.
-func (ch *channel) route(exchangeName []byte) error {
+func (ch *channel) route(exchangeName []byte, copies []string) error {
 	p, w := &ch.publishing, ch.w
-	env := p.env.b
-	targets, reason := ch.publishTo.router.Route(exchangeName, env[p.routeFrom:p.properties-4], ch.headers(), w.targets[:0])
-	if reason == exchange.OK && w.view.Flags()&amqp.FlagHeaders != 0 {
-		var err error
-		if targets, err = ch.carbonCopies(exchangeName, targets); err != nil {
-			return err
-		}
-	}
+	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], copies, ch.headers(), w.targets[:0])
 	w.targets = targets
 	switch {
 	case reason == exchange.NoExchange || reason == exchange.NoVHost:
@@ -250,38 +250,42 @@ func expirationProblem(text []byte) string {
 	return ""
 }
 
-// carbonCopies routes by the keys in the headers CC and BCC, too, and takes BCC out of the message.
-func (ch *channel) carbonCopies(exchangeName []byte, targets []meta.QueueID) ([]meta.QueueID, error) {
-	headers := ch.headers()
+// carbonCopies returns the further routing keys of a message, those in its headers CC and BCC, and whether it has a BCC, which nobody may see.
+func carbonCopies(headers amqp.RawTable) (keys []string, blind bool, err error) {
 	for _, name := range [...]string{"CC", "BCC"} {
 		v, ok := headers.Lookup(name)
 		if !ok {
 			continue
 		}
-		keys, isArray := v.Value().AsArray()
+		array, isArray := v.Value().AsArray()
 		if !isArray {
-			return targets, errHeaderType(name, v.Tag().String())
+			return nil, false, errHeaderType(name, v.Tag().String())
 		}
-		for _, key := range keys {
+		for _, key := range array {
 			if text, ok := key.AsString(); ok {
-				targets, _ = ch.publishTo.router.Route(exchangeName, []byte(text), headers, targets)
+				keys = append(keys, text)
 			}
 		}
-		if name == "BCC" {
-			ch.replaceHeaders(headers.Table().Without("BCC"))
-		}
+		blind = name == "BCC"
 	}
-	return targets, nil
+	return keys, blind, nil
 }
 
-// replaceHeaders rewrites the headers of the message in the making.
-func (ch *channel) replaceHeaders(headers amqp.Table) {
+// withoutBCC returns the properties of a message without its header BCC.
+func withoutBCC(v *amqp.PropertyView) []byte {
+	headers, _ := v.Headers()
+	left := headers.Table().Without("BCC")
+	if left == nil {
+		left = amqp.Table{} // an empty table stays one
+	}
+	return v.AppendEdited(nil, 0, left)
+}
+
+// hideBCC takes the header BCC out of the message in the making.
+func (ch *channel) hideBCC() {
 	p := &ch.publishing
 	body := p.env.b[p.body:]
-	if headers == nil {
-		headers = amqp.Table{} // an empty table stays one
-	}
-	properties := ch.w.view.AppendEdited(nil, 0, headers)
+	properties := withoutBCC(&ch.w.view)
 	env := append([]byte(nil), p.env.b[:p.properties-4]...)
 	env = binary.BigEndian.AppendUint32(env, uint32(len(properties)))
 	env = append(env, properties...)

@@ -104,16 +104,18 @@ func TestReturnBeforeConfirm(t *testing.T) {
 	}
 }
 
+// keys is the value of a header CC or BCC.
+func keys(names ...string) amqp.Value {
+	var vs []amqp.Value
+	for _, name := range names {
+		vs = append(vs, amqp.Longstr(name))
+	}
+	return amqp.Array(vs...)
+}
+
 func TestCarbonCopies(t *testing.T) {
 	b := startBroker(t)
 	r := b.open()
-	keys := func(names ...string) amqp.Value {
-		var vs []amqp.Value
-		for _, name := range names {
-			vs = append(vs, amqp.Longstr(name))
-		}
-		return amqp.Array(vs...)
-	}
 	for _, q := range []string{"to", "cc1", "cc2", "bcc"} {
 		r.declare(q)
 	}
@@ -126,6 +128,13 @@ func TestCarbonCopies(t *testing.T) {
 			t.Errorf("%s has headers %v", q, p.Headers)
 		}
 	}
+	// A key that a binding takes keeps the message from the alternate exchange.
+	r.call(1, &amqp.ExchangeDeclare{Exchange: "x", Type: "direct", Arguments: amqp.Table{{Key: "alternate-exchange", Value: amqp.Longstr("amq.fanout")}}}, "exchange.declare-ok")
+	r.call(1, &amqp.QueueBind{Queue: "to", Exchange: "x", RoutingKey: "known"}, "queue.bind-ok")
+	r.call(1, &amqp.QueueBind{Queue: "cc1", Exchange: "amq.fanout"}, "queue.bind-ok")
+	r.write(message(1, "x", "unknown", []byte("m"), headers(amqp.Field{Key: "CC", Value: keys("known")})))
+	r.call(1, &amqp.QueuePurge{Queue: "to"}, "queue.purge-ok message-count=1")
+	r.call(1, &amqp.QueuePurge{Queue: "cc1"}, "queue.purge-ok message-count=0")
 	// A BCC alone leaves an empty table behind.
 	r.write(message(1, "", "none", []byte("m"), headers(amqp.Field{Key: "BCC", Value: keys("bcc")})))
 	r.call(1, &amqp.BasicGet{Queue: "bcc", NoAck: true}, `basic.get-ok delivery-tag=5 exchange="" routing-key="none" message-count=0`)
@@ -231,5 +240,30 @@ func TestUnfinishedBodiesAreBounded(t *testing.T) {
 	}
 	if opened > limits.InflightBodyBytesMax/part+1 {
 		t.Errorf("%d bodies had begun", opened)
+	}
+}
+
+// leasedHost is a host without a lease at first.
+type leasedHost struct {
+	Host
+	asked int
+}
+
+func (h *leasedHost) Leased() bool {
+	h.asked++
+	return h.asked > 2
+}
+
+// TestBlindCopyAfterWaitingForALease: the message is routed twice then, and its hidden keys must count the second time, too.
+func TestBlindCopyAfterWaitingForALease(t *testing.T) {
+	b := startBroker(t, func(o *Options) { o.Host = &leasedHost{Host: o.Host} })
+	r := b.open()
+	r.declare("to")
+	r.declare("bcc")
+	r.confirm()
+	r.write(message(1, "", "to", []byte("m"), headers(amqp.Field{Key: "BCC", Value: keys("bcc")})))
+	r.expect("basic.ack delivery-tag=1")
+	for _, q := range []string{"to", "bcc"} {
+		r.call(1, &amqp.QueuePurge{Queue: q}, "queue.purge-ok message-count=1")
 	}
 }

@@ -63,7 +63,7 @@ func BenchmarkRoute(b *testing.B) {
 			dst := make([]meta.QueueID, 0, manyBindings)
 			b.ReportAllocs()
 			for b.Loop() {
-				dst, _ = h.Route(exchange, key, headers, dst[:0])
+				dst, _ = h.Route(exchange, key, nil, headers, dst[:0])
 			}
 			if len(dst) != r.queues {
 				b.Fatalf("routed to %d queues, want %d", len(dst), r.queues)
@@ -87,13 +87,13 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 		queues              int
 	}{"chain", "first", "site.777.temp.high", 2}) {
 		exchange, key := []byte(r.exchange), []byte(r.key)
-		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.Route(exchange, key, headers, dst[:0]) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.Route(exchange, key, nil, headers, dst[:0]) }); allocs != 0 {
 			t.Errorf("%s allocates %v times", r.name, allocs)
 		}
 		if len(dst) != r.queues {
 			t.Errorf("%s is routed to %d queues, want %d", r.name, len(dst), r.queues)
 		}
-		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.RouteString(r.exchange, r.key, headers, dst[:0]) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.RouteString(r.exchange, r.key, nil, headers, dst[:0]) }); allocs != 0 {
 			t.Errorf("%s as strings allocates %v times", r.name, allocs)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // oracle routes the slow and obvious way, straight from the View.
-func oracle(v *meta.View, vhost, exchange, key string, headers amqp.Table) ([]meta.QueueID, Reason) {
+func oracle(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) ([]meta.QueueID, Reason) {
 	x := v.Exchange(vhost, exchange)
 	if x == nil {
 		return nil, NoExchange
@@ -25,13 +25,15 @@ func oracle(v *meta.View, vhost, exchange, key string, headers amqp.Table) ([]me
 			}
 		}
 		if x.Name == "" {
-			if q := v.Queue(vhost, key); q != nil {
-				queues = append(queues, q.ID)
+			for _, key := range keys {
+				if q := v.Queue(vhost, key); q != nil {
+					queues = append(queues, q.ID)
+				}
 			}
 			continue
 		}
 		for b := range v.BindingsFrom(vhost, x.Name) {
-			if !naiveMatch(x.Type, b, key, headers) {
+			if !slices.ContainsFunc(keys, func(key string) bool { return naiveMatch(x.Type, b, key, headers) }) {
 				continue
 			}
 			matched = true

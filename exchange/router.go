@@ -54,12 +54,12 @@ func (r *Router) VHost(name string) *VHost {
 }
 
 // Route is VHost.Route with the look-up of the virtual host.
-func (r *Router) Route(vhost string, exchange, key []byte, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+func (r *Router) Route(vhost string, exchange, key []byte, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
 	h := r.VHost(vhost)
 	if h == nil {
 		return dst, NoVHost
 	}
-	return route(h, exchange, key, headers, dst)
+	return route(h, exchange, key, copies, headers, dst)
 }
 
 // VHost routes the messages of one virtual host. It is immutable.
@@ -69,15 +69,16 @@ type VHost struct {
 	exchanges cow.Hash[*compiled]
 }
 
-// Route appends the queues that a message published to an exchange goes to. Headers are those of the message, nil if it has none; only headers exchanges
-// read them. Afterwards the whole of dst is ascending without duplicates, so routing the keys of a CC header into one dst gives each queue once.
-func (h *VHost) Route(exchange, key []byte, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
-	return route(h, exchange, key, headers, dst)
+// Route appends the queues that a message published to an exchange goes to. Copies are its further routing keys (headers CC and BCC): an exchange takes the
+// message if it takes one of the keys, and its alternate exchange gets it otherwise. Headers are those of the message, nil if it has none; only headers
+// exchanges read them. Afterwards the whole of dst is ascending without duplicates.
+func (h *VHost) Route(exchange, key []byte, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	return route(h, exchange, key, copies, headers, dst)
 }
 
 // RouteString is Route for names that are strings.
-func (h *VHost) RouteString(exchange, key string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
-	return route(h, exchange, key, headers, dst)
+func (h *VHost) RouteString(exchange, key string, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	return route(h, exchange, key, copies, headers, dst)
 }
 
 // kind is an exchange type.
@@ -136,10 +137,10 @@ type hop struct {
 	matched bool
 }
 
-func route[T cow.Text](h *VHost, exchange, key T, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+func route[T cow.Text](h *VHost, exchange, key T, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
 	w := hop{h: h, headers: headers, dst: dst, lists: len(dst)}
 	if len(exchange) == 0 {
-		defaultRoute(&w, key)
+		defaultRoute(&w, key, copies)
 		return w.tidy(), OK
 	}
 	first, ok := cow.Lookup(h.exchanges, exchange)
@@ -150,12 +151,12 @@ func route[T cow.Text](h *VHost, exchange, key T, headers amqp.RawTable, dst []m
 	for i := 0; i < w.passed.len; i++ {
 		x := w.passed.at(i)
 		w.matched = false
-		match(&w, x, key)
+		match(&w, x, key, copies)
 		if w.matched || !x.hasAlternate {
 			continue
 		}
 		if x.alternate == "" {
-			defaultRoute(&w, key)
+			defaultRoute(&w, key, copies)
 		} else {
 			w.pass(x.alternate)
 		}
@@ -166,8 +167,15 @@ func route[T cow.Text](h *VHost, exchange, key T, headers amqp.RawTable, dst []m
 	return w.tidy(), OK
 }
 
-// defaultRoute finds the queue named as the routing key.
-func defaultRoute[T cow.Text](w *hop, key T) {
+// defaultRoute finds the queues named as the routing keys.
+func defaultRoute[T cow.Text](w *hop, key T, copies []string) {
+	matchName(w, key)
+	for _, key := range copies {
+		matchName(w, key)
+	}
+}
+
+func matchName[T cow.Text](w *hop, key T) {
 	if id, ok := cow.Lookup(w.h.queues, key); ok {
 		w.lists++
 		w.dst = append(w.dst, id)
@@ -175,24 +183,35 @@ func defaultRoute[T cow.Text](w *hop, key T) {
 }
 
 // match adds what the bindings of one exchange say.
-func match[T cow.Text](w *hop, x *compiled, key T) {
+func match[T cow.Text](w *hop, x *compiled, key T, copies []string) {
 	switch x.kind {
 	case directKind:
-		if t, ok := cow.Lookup(x.direct, key); ok {
-			w.add(t)
+		matchDirect(w, x, key)
+		for _, key := range copies {
+			matchDirect(w, x, key)
 		}
 	case fanoutKind:
 		if x.fanout != nil {
 			w.add(x.fanout)
 		}
 	case topicKind:
-		if x.topic != nil {
+		if x.topic == nil {
+			return
+		}
+		matchTopic(w, x.topic, key)
+		for _, key := range copies {
 			matchTopic(w, x.topic, key)
 		}
 	case headersKind:
 		if x.headers != nil {
 			w.matchHeaders(x.headers)
 		}
+	}
+}
+
+func matchDirect[T cow.Text](w *hop, x *compiled, key T) {
+	if t, ok := cow.Lookup(x.direct, key); ok {
+		w.add(t)
 	}
 }
 

@@ -63,19 +63,19 @@ func (w *world) bind(op meta.Op, source string, kind meta.DestinationKind, desti
 }
 
 // route asks the router, a router compiled from nothing and the oracle; all three must agree.
-func (w *world) route(exchange, key string, headers amqp.Table) ([]meta.QueueID, Reason) {
+func (w *world) route(exchange, key string, copies []string, headers amqp.Table) ([]meta.QueueID, Reason) {
 	w.t.Helper()
 	raw, err := amqp.ParseRawTable(headers.AppendEntries(nil))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	v := w.router.View()
-	want, wantReason := oracle(v, "/", exchange, key, headers)
-	got, reason := w.router.Route("/", []byte(exchange), []byte(key), raw, nil)
+	want, wantReason := oracle(v, "/", exchange, append([]string{key}, copies...), headers)
+	got, reason := w.router.Route("/", []byte(exchange), []byte(key), copies, raw, nil)
 	if reason != wantReason || !slices.Equal(got, want) {
 		w.t.Fatalf("%q %q %v: router %v %v, oracle %v %v", exchange, key, headers, got, reason, want, wantReason)
 	}
-	got, reason = Compile(v).VHost("/").RouteString(exchange, key, raw, nil)
+	got, reason = Compile(v).VHost("/").RouteString(exchange, key, copies, raw, nil)
 	if reason != wantReason || !slices.Equal(got, want) {
 		w.t.Fatalf("%q %q %v: compiled %v %v, oracle %v %v", exchange, key, headers, got, reason, want, wantReason)
 	}
@@ -96,7 +96,7 @@ func TestScripts(t *testing.T) {
 }
 
 // line carries out one line of a script: queue Q, delete-queue Q, exchange X TYPE [alternate=Y], delete-exchange X, bind|unbind X queue|exchange D
-// [key=K] [@header=value], route X [key=K] [@header=value]. Only route and refusals print something.
+// [key=K] [@header=value], route X [key=K] [cc=K,L] [@header=value]. Only route and refusals print something.
 func (w *world) line(out *strings.Builder, l *script.Line) {
 	var table amqp.Table
 	for _, p := range l.Pairs("@") {
@@ -120,7 +120,11 @@ func (w *world) line(out *strings.Builder, l *script.Line) {
 		kind := map[string]meta.DestinationKind{"queue": meta.ToQueue, "exchange": meta.ToExchange}[l.Arg(1)]
 		r = w.bind(op, l.Arg(0), kind, l.Arg(2), l.Text("key", ""), table)
 	case "route":
-		ids, reason := w.route(l.Arg(0), l.Text("key", ""), table)
+		var copies []string
+		if cc := l.Text("cc", ""); cc != "" {
+			copies = strings.Split(cc, ",")
+		}
+		ids, reason := w.route(l.Arg(0), l.Text("key", ""), copies, table)
 		fmt.Fprintf(out, "%s:", l)
 		for _, id := range ids {
 			fmt.Fprintf(out, " %s", w.m.View().QueueByID(id).Name)
@@ -257,7 +261,11 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 				if x == "" && r.IntN(2) == 0 {
 					key = "a"
 				}
-				ids, _ := w.route(x, key, randomTable(r, false))
+				var copies []string
+				for range max(0, r.IntN(5)-2) {
+					copies = append(copies, randomPattern(r, "ab", false))
+				}
+				ids, _ := w.route(x, key, copies, randomTable(r, false))
 				total++
 				if len(ids) > 0 {
 					routed++
@@ -284,7 +292,7 @@ func TestUpdateLeavesTheOldRouterAlone(t *testing.T) {
 	var answers [][]meta.QueueID
 	for range 300 {
 		q := question{[]string{"d", "f", "t", "h", ""}[r.IntN(5)], randomPattern(r, "ab", false)}
-		ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil)
+		ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil, nil)
 		asked, answers = append(asked, q), append(answers, ids)
 	}
 	for range 300 {
@@ -292,7 +300,7 @@ func TestUpdateLeavesTheOldRouterAlone(t *testing.T) {
 		w.update()
 	}
 	for i, q := range asked {
-		if ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil); !slices.Equal(ids, answers[i]) {
+		if ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil, nil); !slices.Equal(ids, answers[i]) {
 			t.Fatalf("%v: %v, before the updates %v", q, ids, answers[i])
 		}
 	}
@@ -303,26 +311,26 @@ func TestVHostsComeAndGo(t *testing.T) {
 	w.apply(meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "v"}})
 	w.queue("q")
 	w.update()
-	if _, reason := w.router.Route("v", []byte("amq.direct"), []byte("q"), nil, nil); reason != OK {
+	if _, reason := w.router.Route("v", []byte("amq.direct"), []byte("q"), nil, nil, nil); reason != OK {
 		t.Fatalf("new virtual host: %v", reason)
 	}
-	if ids, _ := w.router.Route("v", nil, []byte("q"), nil, nil); len(ids) != 0 {
+	if ids, _ := w.router.Route("v", nil, []byte("q"), nil, nil, nil); len(ids) != 0 {
 		t.Fatalf("a queue of another virtual host is reached: %v", ids)
 	}
 	w.apply(meta.Command{Op: meta.OpDeleteVHost, VHost: meta.VHost{Name: "/"}})
 	w.update()
-	if _, reason := w.router.Route("/", []byte("amq.direct"), []byte("q"), nil, nil); reason != NoVHost || w.router.VHost("/") != nil {
+	if _, reason := w.router.Route("/", []byte("amq.direct"), []byte("q"), nil, nil, nil); reason != NoVHost || w.router.VHost("/") != nil {
 		t.Fatalf("deleted virtual host: %v", reason)
 	}
 	w.apply(meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}})
 	w.update()
-	if ids, reason := w.router.Route("/", nil, []byte("q"), nil, nil); reason != OK || len(ids) != 0 {
+	if ids, reason := w.router.Route("/", nil, []byte("q"), nil, nil, nil); reason != OK || len(ids) != 0 {
 		t.Fatalf("recreated virtual host: %v %v", ids, reason)
 	}
 }
 
-// Several keys (a CC header) are routed into one result, in which each queue stands once.
-func TestKeysShareOneResult(t *testing.T) {
+// Several messages are routed into one result, in which each queue stands once.
+func TestRoutesShareOneResult(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c"} {
 		w.queue(name)
@@ -331,10 +339,10 @@ func TestKeysShareOneResult(t *testing.T) {
 	}
 	w.update()
 	h := w.router.VHost("/")
-	dst, _ := h.RouteString("amq.topic", "c.x", nil, nil)
-	dst, _ = h.RouteString("amq.topic", "a.x", nil, dst)
-	dst, _ = h.RouteString("", "c", nil, dst)
-	dst, reason := h.RouteString("missing", "c", nil, dst)
+	dst, _ := h.RouteString("amq.topic", "c.x", nil, nil, nil)
+	dst, _ = h.RouteString("amq.topic", "a.x", nil, nil, dst)
+	dst, _ = h.RouteString("", "c", nil, nil, dst)
+	dst, reason := h.RouteString("missing", "c", nil, nil, dst)
 	if want := []meta.QueueID{1024, 1026}; !slices.Equal(dst, want) || reason != NoExchange {
 		t.Fatalf("routed to %v (%v), want %v", dst, reason, want)
 	}
@@ -353,14 +361,14 @@ func TestHashPatternsDoNotExplode(t *testing.T) {
 	w.update()
 	key := strings.TrimSuffix(strings.Repeat("a.", 127), ".")
 	for _, key := range []string{key, key + ".b", key + ".z", "", "a"} {
-		w.route("amq.topic", key, nil)
+		w.route("amq.topic", key, nil, nil)
 	}
 	w.queue("r")
 	w.exchange("only", "topic", nil)
 	w.bind(meta.OpBind, "only", meta.ToQueue, "r", "#.#.#", nil)
 	w.bind(meta.OpBind, "only", meta.ToQueue, "q", strings.Repeat("#.a.", 10)+"b", nil)
 	w.update()
-	if ids, _ := w.route("only", key, nil); len(ids) != 1 {
+	if ids, _ := w.route("only", key, nil, nil); len(ids) != 1 {
 		t.Fatalf("routed to %v", ids)
 	}
 }
@@ -380,9 +388,9 @@ func FuzzTopic(f *testing.F) {
 		w.bind(meta.OpBind, "amq.topic", meta.ToQueue, "q", pattern, nil)
 		w.bind(meta.OpUnbind, "amq.topic", meta.ToQueue, "q", "other.*", nil)
 		w.update()
-		w.route("amq.topic", key, nil)
+		w.route("amq.topic", key, nil, nil)
 		w.bind(meta.OpUnbind, "amq.topic", meta.ToQueue, "q", pattern, nil)
 		w.update()
-		w.route("amq.topic", key, nil)
+		w.route("amq.topic", key, nil, nil)
 	})
 }

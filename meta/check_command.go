@@ -1,7 +1,6 @@
 package meta
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/warrenmq/warren/amqp"
@@ -70,10 +69,10 @@ func (v *View) checkDeclareQueue(in *Queue) Reply {
 
 func (v *View) checkDeclareExchange(x *Exchange) Reply {
 	switch {
-	case x.Name == "":
-		return Reply{Reason: ReasonDefaultExchange}
 	case !contains(exchangeTypes[:], x.Type):
 		return Reply{Reason: ReasonUnknownExchangeType, Detail: x.Type}
+	case x.Name == "":
+		return Reply{Reason: ReasonDefaultExchange}
 	case v.VHost(x.VHost) == nil:
 		return Reply{Reason: ReasonNoVHost}
 	}
@@ -118,13 +117,13 @@ func headersMatchProblem(args Arguments) string {
 	}
 	s, ok := v.AsString()
 	if !ok {
-		return "Invalid x-match field type " + v.Type() + " (value " + plainValue(v) + "); expected longstr"
+		return "Invalid x-match field type " + v.Type() + " (value " + erlangTerm(v) + "); expected longstr"
 	}
 	switch s {
 	case "all", "any", "all-with-x", "any-with-x":
 		return ""
 	}
-	return "Invalid x-match field value <<" + strconv.Quote(s) + ">>; expected all, any, all-with-x, or any-with-x"
+	return "Invalid x-match field value " + erlangTerm(v) + "; expected all, any, all-with-x, or any-with-x"
 }
 
 func (v *View) checkPutPermission(p *Permission) Reply {

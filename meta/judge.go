@@ -2,6 +2,7 @@ package meta
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/warrenmq/warren/amqp"
 )
@@ -137,7 +138,19 @@ func plainValue(v amqp.Value) string {
 	if v.IsVoid() {
 		return "undefined"
 	}
+	if t := v.Tag(); t == amqp.TagFloat32 || t == amqp.TagFloat64 {
+		return plainFloat(v)
+	}
 	return v.String()
+}
+
+// plainFloat prints a number with a point in any case.
+func plainFloat(v amqp.Value) string {
+	_, s, _ := strings.Cut(strings.TrimSuffix(v.String(), ")"), "(")
+	if !strings.ContainsAny(s, ".eIN") {
+		s += ".0"
+	}
+	return s
 }
 
 // quotedAtom prints a name as Erlang prints an atom within quotes: one with other than letters, digits, _ and @ carries quotes of its own.

@@ -2,6 +2,8 @@ package clients
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,8 +23,19 @@ func TestStockClients(t *testing.T) {
 	t.Run("topics", func(t *testing.T) { pairs(t, b, false, topics) })
 	t.Run("rpc", func(t *testing.T) { pairs(t, b, true, remoteCalls) })
 	t.Run("amqp-tools", func(t *testing.T) { amqpTools(t, b) })
+	t.Run("kombu", func(t *testing.T) { kombuExchanges(t, b) })
 	if !b.Running() || b.Pid() != pid {
 		t.Error("the broker did not survive its clients")
+	}
+}
+
+// kombuExchanges holds another Python library, which logs in with AMQPLAIN: headers, bindings between exchanges, an alternate exchange, recover.
+func kombuExchanges(t *testing.T, b *harness.Broker) {
+	python := harness.Python(t, "kombu")
+	got := runProgram(t, b, exec.Command(python, filepath.Join("python", "kombu_exchanges.py")))
+	want := []string{"all both", "any both one", "known k.known", "lost k.unknown", "unbound nothing", "before again", "after again*"}
+	if !slices.Equal(got, want) {
+		t.Errorf("kombu printed %q, want %q", got, want)
 	}
 }
 

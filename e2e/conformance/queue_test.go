@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/warrenmq/warren/e2e/harness"
+	"github.com/warrenmq/warren/e2e/harness/rawamqp"
 )
 
 // TestQueues holds what a queue does with its messages.
@@ -34,6 +35,7 @@ func TestQueues(t *testing.T) {
 		{"exclusive consumer", exclusiveConsumer},
 		{"consumer tag used twice", tagUsedTwice},
 		{"recover", recoverAll},
+		{"recover-async", recoverAsync},
 		{"properties arrive as they were sent", propertiesArrive},
 		{"bodies of all sizes", bodySizes},
 	}
@@ -270,13 +272,73 @@ func tagUsedTwice(t *testing.T, p *pair, queue string) {
 	closes(t, err, amqp.NotAllowed, "NOT_ALLOWED - attempt to reuse consumer tag 'tag'")
 }
 
+// recoverAll returns what consumers and gets of the channel hold, and nothing of another channel.
 func recoverAll(t *testing.T, p *pair, queue string) {
-	p.publish(t, queue, "a", "b")
-	get(t, p.ch, queue, "a", "b")
+	p.publish(t, queue, "a", "b", "c")
+	get(t, p.other, queue, "a")
+	all := get(t, p.ch, queue, "b", "c")
 	if err := p.ch.Recover(true); err != nil {
 		t.Fatal(err)
 	}
-	drained(t, p.ch, queue, "a*", "b*")
+	drained(t, p.ch, queue, "b*", "c*")
+	closed := p.ch.NotifyClose(make(chan *amqp.Error, 1))
+	if err := all[0].Ack(false); err != nil {
+		t.Fatal(err)
+	}
+	closes(t, next(t, closed, "channel.close"), amqp.PreconditionFailed, "PRECONDITION_FAILED - unknown delivery tag 1")
+	conn := p.broker.Connect(t)
+	closes(t, harness.Channel(t, conn).Recover(false), amqp.NotImplemented, "NOT_IMPLEMENTED - requeue=false")
+	if !conn.IsClosed() {
+		t.Error("the connection is open after recover without requeue")
+	}
+}
+
+// recoverAsync is recover without an answer; its messages come again to the same consumer.
+func recoverAsync(t *testing.T, p *pair, queue string) {
+	p.publish(t, queue, "a", "b")
+	c, err := rawamqp.Open(p.broker.AMQP, rawamqp.Guest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.OpenChannel(1); err != nil {
+		t.Fatal(err)
+	}
+	// basic.consume with acknowledgements.
+	if _, err := c.Call(rawamqp.Method(60, 20).Short(0).ShortString(queue).ShortString("tag").Octet(0).Long(0).Frame(1), 60, 21); err != nil {
+		t.Fatal(err)
+	}
+	deliveries := func(redelivered byte) {
+		t.Helper()
+		for tag := range 2 {
+			f, err := c.Read()
+			for ; err == nil; f, err = c.Read() {
+				if class, method := f.Method(); class == 60 && method == 60 {
+					break // after the content of the delivery before
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest := f.Payload[4:]
+			rest = rest[1+int(rest[0])+8:] // the consumer's tag, the delivery tag
+			if rest[0] != redelivered {
+				t.Errorf("delivery %d: redelivered %d, want %d", tag+1, rest[0], redelivered)
+			}
+		}
+	}
+	deliveries(0)
+	if err := c.Send(rawamqp.Method(60, 100).Octet(1).Frame(1)); err != nil {
+		t.Fatal(err)
+	}
+	deliveries(1)
+	if err := c.Send(rawamqp.Method(60, 100).Octet(0).Frame(1)); err != nil {
+		t.Fatal(err)
+	}
+	closed, err := c.AwaitClose()
+	if err != nil || closed.Code != amqp.NotImplemented || closed.Text != "NOT_IMPLEMENTED - requeue=false" {
+		t.Errorf("got %v, %v", closed, err)
+	}
 }
 
 func bodySizes(t *testing.T, p *pair, queue string) {

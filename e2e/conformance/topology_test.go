@@ -14,19 +14,17 @@ import (
 func TestTopology(t *testing.T) {
 	b := harness.StartOrExternal(t, harness.Options{})
 	for name, test := range map[string]func(*testing.T, *pair){
-		"server-named queue":                    serverNamed,
-		"exclusive queue":                       exclusiveQueue,
-		"exclusive queue ends with connection":  exclusiveEnds,
-		"auto-delete queue":                     autoDelete,
-		"declare again":                         declareAgain,
-		"reserved names":                        reservedNames,
-		"default exchange":                      defaultExchange,
-		"exchange declare again":                exchangeAgain,
-		"exchange delete":                       exchangeDelete,
-		"exchange to exchange":                  exchangeToExchange,
-		"unbind":                                unbind,
-		"one message per queue":                 onePerQueue,
-		"alternatives to binding keys: headers": headersExchange,
+		"server-named queue":                   serverNamed,
+		"exclusive queue":                      exclusiveQueue,
+		"exclusive queue ends with connection": exclusiveEnds,
+		"auto-delete queue":                    autoDelete,
+		"declare again":                        declareAgain,
+		"reserved names":                       reservedNames,
+		"default exchange":                     defaultExchange,
+		"exchange declare again":               exchangeAgain,
+		"exchange delete":                      exchangeDelete,
+		"unbind":                               unbind,
+		"one message per queue":                onePerQueue,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newPair(t, b)) })
 	}
@@ -206,38 +204,6 @@ func exchangeDelete(t *testing.T, p *pair) {
 	}
 }
 
-func exchangeToExchange(t *testing.T, p *pair) {
-	const from, to = "e2e-from", "e2e-to"
-	for _, x := range []string{from, to} {
-		p.broker.DropExchange(t, x)
-		if err := p.ch.ExchangeDeclare(x, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	q, err := p.ch.QueueDeclare("", false, true, true, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ch.QueueBind(q.Name, "*.b", to, false, nil); err != nil {
-		t.Fatal(err)
-	}
-	// A cycle is no trap.
-	for _, link := range [][2]string{{to, from}, {from, to}} {
-		if err := p.ch.ExchangeBind(link[0], "a.#", link[1], false, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	harness.PublishConfirmed(t, p.other, from, "a.b", []byte("through"))
-	harness.PublishConfirmed(t, p.other, from, "a.c", []byte("stopped by the queue's key"))
-	harness.PublishConfirmed(t, p.other, from, "x.b", []byte("stopped by the exchange's key"))
-	drained(t, p.ch, q.Name, "through")
-	if err := p.ch.ExchangeUnbind(to, "a.#", from, false, nil); err != nil {
-		t.Fatal(err)
-	}
-	harness.PublishConfirmed(t, p.other, from, "a.b", []byte("unbound"))
-	drained(t, p.ch, q.Name)
-}
-
 func unbind(t *testing.T, p *pair) {
 	q, err := p.ch.QueueDeclare("", false, true, true, false, nil)
 	if err != nil {
@@ -269,25 +235,5 @@ func onePerQueue(t *testing.T, p *pair) {
 		}
 	}
 	harness.PublishConfirmed(t, p.other, "amq.topic", "one.two", []byte("a"))
-	drained(t, p.ch, q.Name, "a")
-}
-
-// headersExchange belongs to a later stage of Warren.
-func headersExchange(t *testing.T, p *pair) {
-	q, err := p.ch.QueueDeclare("", false, true, true, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ch.QueueBind(q.Name, "", "amq.headers", false, amqp.Table{"x-match": "all", "a": int32(1), "b": "x"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range []amqp.Table{{"a": int64(1), "b": "x", "c": true}, {"a": int32(1)}} {
-		if err := p.other.PublishWithContext(t.Context(), "amq.headers", "", false, false, amqp.Publishing{Headers: h, Body: []byte("a")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := p.other.QueueDeclarePassive("amq.headers-none", false, false, false, false, nil); err == nil {
-		t.Error("a queue that is not there")
-	}
 	drained(t, p.ch, q.Name, "a")
 }

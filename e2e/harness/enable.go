@@ -54,15 +54,17 @@ func Tool(t testing.TB, name string) string {
 	return path
 }
 
-// Python returns the interpreter that has pika, or skips the test.
-func Python(t testing.TB) string {
+// Python returns the interpreter that has pika, and further modules if asked, or skips the test.
+func Python(t testing.TB, modules ...string) string {
 	t.Helper()
 	python := os.Getenv(envPython)
 	if python == "" {
 		python = systemsPyth
 	}
-	if out, err := exec.Command(python, "-c", "import pika").CombinedOutput(); err != nil {
-		missing(t, "%s has no pika (Debian: python3-pika): %s", python, strings.TrimSpace(string(out)))
+	for _, module := range append([]string{"pika"}, modules...) {
+		if out, err := exec.Command(python, "-c", "import "+module).CombinedOutput(); err != nil {
+			missing(t, "%s has no %s (Debian: python3-%[2]s): %s", python, module, strings.TrimSpace(string(out)))
+		}
 	}
 	return python
 }

@@ -25,6 +25,8 @@ type Conn struct {
 type Login struct {
 	// User and Password are for PLAIN.
 	User, Password string
+	// Mechanism and Response are another way to log in, which needs no User and Password; PLAIN if empty.
+	Mechanism, Response string
 	// VHost is opened; "/" if empty.
 	VHost string
 	// ChannelMax and FrameMax are answered in tune-ok; what the broker proposed if 0.
@@ -182,14 +184,17 @@ func (c *Conn) AwaitEnd() ([]byte, error) {
 	return data, err
 }
 
-// StartOK is connection.start-ok with PLAIN.
+// StartOK is connection.start-ok.
 func StartOK(login Login) Frame {
 	properties := ""
 	if !login.QuietFailure {
 		capability := (&Arguments{}).ShortString("authentication_failure_close").Raw("t\x01")
 		properties = string((&Arguments{}).ShortString("capabilities").Raw("F").LongString(string(capability.bytes)).bytes)
 	}
-	return Method(10, 11).LongString(properties).ShortString("PLAIN").LongString("\x00" + login.User + "\x00" + login.Password).ShortString("en_US").Frame(0)
+	if login.Mechanism == "" {
+		login.Mechanism, login.Response = "PLAIN", "\x00"+login.User+"\x00"+login.Password
+	}
+	return Method(10, 11).LongString(properties).ShortString(login.Mechanism).LongString(login.Response).ShortString("en_US").Frame(0)
 }
 
 // Handshake sends the protocol header and goes on to connection.open-ok.
