@@ -5,11 +5,12 @@ export CGO_ENABLED = 0
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GOBUILD  = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 GOFILES  = find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path '*/testdata/*'
+UISOURCES := $(shell find management-ui/src management-ui/public -type f) $(wildcard management-ui/*.*)
 T       ?= 10s
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full clean tools fmt-check
+.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full ui-test clean tools fmt-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,13 +23,19 @@ build: tools ui ## build bin/warren and bin/amqpctl
 	$(GOBUILD) -o bin/warren ./cmd/warren
 	$(GOBUILD) -o bin/amqpctl ./cmd/amqpctl
 
-ui: ## build the web UI into management-ui/dist, if its source is there
-	@if [ -f management-ui/package.json ]; then bash .ci/tools node && cd management-ui && npm ci --no-audit --no-fund && npm run build; fi
+ui: management-ui/dist/index.html ## build the web UI into management-ui/dist
+
+management-ui/dist/index.html: management-ui/node_modules/.from $(UISOURCES)
+	cd management-ui && npm run --silent build
+
+management-ui/node_modules/.from: management-ui/package-lock.json
+	@bash .ci/tools node
+	cd management-ui && npm ci && touch node_modules/.from
 
 run: build ## build and start a broker with its data in ./data (ARGS='--set key=value' for more)
 	@echo
 	@echo '  AMQP      amqp://guest:guest@localhost:5672'
-	@echo '  HTTP API  http://localhost:15672/api/overview   (guest, guest)'
+	@echo '  web UI    http://localhost:15672   (guest, guest)'
 	@echo '  metrics   http://localhost:15692/metrics'
 	@echo '  CLI       bin/amqpctl status'
 	@echo '  stop      Ctrl-C; the data stays in ./data'
@@ -74,6 +81,9 @@ fuzz: tools ## run every fuzz target for T=10s
 
 e2e: build ## run the end-to-end tests on bin/warren and bin/amqpctl (RUN=pattern for some)
 	@bash .ci/test e2e $(RUN)
+
+ui-test: build ## check the web UI and show it to a browser
+	@bash .ci/test ui
 
 e2e-full: build ## the same with the long ones
 	@WARREN_E2E=full bash .ci/test e2e $(RUN)

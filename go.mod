@@ -2,6 +2,9 @@ module github.com/warrenmq/warren
 
 go 1.26.0
 
+// Packages of npm may bring Go files of their own.
+ignore ./management-ui/node_modules
+
 require (
 	github.com/DataDog/zstd v1.4.5 // indirect
 	github.com/HdrHistogram/hdrhistogram-go v1.1.2 // indirect

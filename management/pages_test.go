@@ -9,7 +9,7 @@ import (
 func TestPages(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.UI = fstest.MapFS{
-			"dist/index.html": {Data: []byte("<p>app")}, "dist/assets/app-1a2b.js": {Data: []byte("1")}, "dist/placeholder.html": {Data: []byte("none")}, "secret": {Data: []byte("s")},
+			"dist/index.html": {Data: []byte("<p>app")}, "dist/assets/app-1a2b.js": {Data: []byte("1")}, "dist/assets/app-1a2b.js.gz": {Data: []byte("compressed")}, "dist/placeholder.html": {Data: []byte("none")}, "secret": {Data: []byte("s")},
 		}
 	})
 	f.want(f.do("-", http.MethodGet, "/", ""), 200, "<p>app")
@@ -21,6 +21,16 @@ func TestPages(t *testing.T) {
 	}
 	if got := w.Header().Get("Content-Type"); got != "text/javascript; charset=utf-8" {
 		t.Error("type", got)
+	}
+	if got := w.Header().Get("Content-Security-Policy"); got != pagePolicy {
+		t.Error("policy", got)
+	}
+	for accept, want := range map[string]string{"gzip": "compressed", "br, gzip;q=0.5": "compressed", "gzip;q=0, br": "1", "": "1", "gzipped": "1"} {
+		w := f.do("-", http.MethodGet, "/assets/app-1a2b.js", "", func(r *http.Request) { r.Header.Set("Accept-Encoding", accept) })
+		f.want(w, 200, want)
+		if got := w.Header().Get("Content-Encoding"); (got == "gzip") != (want == "compressed") {
+			t.Errorf("%q is answered in %q", accept, got)
+		}
 	}
 	for _, path := range []string{"/nope", "/../secret", "/%2e%2e/secret", "/assets", "/assets/", "/assets/../../secret", "/dist/index.html", "//"} {
 		if w := f.do("-", http.MethodGet, path, ""); w.Code != http.StatusNotFound {
