@@ -118,13 +118,13 @@ func (c *Cluster) PrepareWith(t testing.TB, name string, join []string, args ...
 			t.Fatal(err)
 		}
 	}
-	n.opts.Args = append(append(clusterArgs(name, n.Advertised, join), c.opts.Args...), args...)
+	n.opts.Args = append(append(ClusterArgs(name, n.Advertised, join), c.opts.Args...), args...)
 	c.Nodes = append(c.Nodes, n)
 	return n
 }
 
-// clusterArgs are the arguments that make a broker a node; the last of two of one name counts.
-func clusterArgs(name, advertised string, join []string) []string {
+// ClusterArgs are the arguments that make a broker a node; the last of two of one name counts.
+func ClusterArgs(name, advertised string, join []string) []string {
 	args := []string{"--name", name, "--cluster-advertise", advertised, "--cluster-secret", ClusterSecret}
 	if len(join) > 0 {
 		args = append(args, "--join", strings.Join(join, ","))
@@ -134,7 +134,7 @@ func clusterArgs(name, advertised string, join []string) []string {
 
 // Rename gives a node that is not running other arguments at its next start.
 func (c *Cluster) Rename(n *Node, name string, join []string, args ...string) {
-	n.opts.Args = append(append(clusterArgs(name, n.Advertised, join), c.opts.Args...), args...)
+	n.opts.Args = append(append(ClusterArgs(name, n.Advertised, join), c.opts.Args...), args...)
 }
 
 // Move gives a node that is not running other ports, and with them another advertised address.

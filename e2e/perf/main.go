@@ -25,13 +25,17 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: perf declare|thousand [FLAG...]")
+		return fmt.Errorf("usage: perf declare|thousand|replicated [FLAG...]")
 	}
 	switch args[0] {
 	case "declare":
 		return declare(args[1:])
 	case "thousand":
 		return thousand(args[1:])
+	case "replicated":
+		return replicated(args[1:])
+	case "nats-server": // which replicated starts
+		return natsServer(args[1:])
 	}
 	return fmt.Errorf("there is no measurement %q", args[0])
 }
