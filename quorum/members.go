@@ -101,6 +101,12 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 	if err != nil {
 		return err
 	}
+	if !add && node == h.node && len(m.Nodes) > 1 {
+		if err := h.handOver(ctx, g); err != nil {
+			return err
+		}
+		return h.changeMember(ctx, id, node, add)
+	}
 	target, ok := h.target(node)
 	if !ok || add && !h.up(node) {
 		return ErrNoNode
@@ -137,26 +143,92 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 	return h.noteMembers(ctx, id)
 }
 
-// noteMembers brings the catalogue's copy of a group's membership up to date, as this replica has applied it: no majority is asked, for a new member may be needed for one that starts by this note.
-func (h *Host) noteMembers(ctx context.Context, id meta.QueueID) error {
-	v := h.Catalogue().View
-	nodes := make(map[string]meta.NodeID)
-	cluster := h.cfg.Dir.Identity().ClusterID
-	for n := range v.Nodes() {
-		nodes[nodeHostID(cluster, link.Node(n.Token))] = n.ID
-	}
-	for _, shard := range h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true}).ShardInfoList {
-		if shard.ShardID != uint64(id) {
+// handOver gives the leadership of a queue to another member and returns when this node leads no more: a leader that removed itself would leave the others without one until they miss it.
+func (h *Host) handOver(ctx context.Context, g *group) error {
+	for _, node := range g.memberNodes() {
+		if node == h.node || !h.up(node) {
 			continue
 		}
-		var members []meta.Member
-		for replica, target := range shard.Replicas {
-			members = append(members, meta.Member{Node: nodes[target], Replica: replica})
+		q := h.Catalogue().View.QueueByID(g.id)
+		if q == nil {
+			return ErrNoQueue
 		}
-		_, err := h.Do(ctx, meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: id, Members: members}, Token: shard.ConfigChangeIndex})
-		return err
+		m, ok := q.MemberOn(node)
+		if !ok {
+			continue
+		}
+		if err := h.nh.RequestLeaderTransfer(uint64(g.id), m.Replica); err != nil {
+			return ErrNoLeader
+		}
+		for end := time.Now().Add(limits.HandOverMillis * time.Millisecond); time.Now().Before(end); {
+			if leader := g.leaderNode(); leader != 0 && leader != h.node {
+				return nil
+			}
+			if err := h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()); err != nil {
+				return err
+			}
+		}
 	}
 	return ErrNoLeader
+}
+
+// noteMembers brings the catalogue's copy of a group's membership up to date, as this replica has applied it: no majority is asked, for a new member may be needed for one that starts by this note.
+func (h *Host) noteMembers(ctx context.Context, id meta.QueueID) error {
+	for _, shard := range h.shards() {
+		if shard.ShardID == uint64(id) {
+			return h.noteShard(ctx, shard)
+		}
+	}
+	return ErrNoLeader
+}
+
+// noteAll does so for all queues that this node leads whose last change was not noted: who made it may have died.
+func (h *Host) noteAll() {
+	v := h.Catalogue().View
+	for _, shard := range h.shards() {
+		q := v.QueueByID(meta.QueueID(shard.ShardID))
+		if q == nil || shard.ConfigChangeIndex <= q.MembersIndex || sameReplicas(q, shard.Replicas) {
+			continue
+		}
+		s, ok := h.slots.Load(q.ID)
+		if !ok {
+			continue
+		}
+		if g, ok := s.(*slot).runner().(*group); ok && g.leads() {
+			ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
+			if err := h.noteShard(ctx, shard); err != nil {
+				h.log.Debug("the members of a queue could not be noted yet", "queue", q.Name, "error", err)
+			}
+			cancel()
+		}
+	}
+}
+
+func (h *Host) shards() []dragonboat.ShardInfo {
+	return h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true}).ShardInfoList
+}
+
+func sameReplicas(q *meta.Queue, replicas map[uint64]dragonboat.Target) bool {
+	for _, m := range q.Members {
+		if _, ok := replicas[m.Replica]; !ok {
+			return false
+		}
+	}
+	return len(q.Members) == len(replicas)
+}
+
+func (h *Host) noteShard(ctx context.Context, shard dragonboat.ShardInfo) error {
+	nodes := make(map[string]meta.NodeID)
+	cluster := h.cfg.Dir.Identity().ClusterID
+	for n := range h.Catalogue().View.Nodes() {
+		nodes[nodeHostID(cluster, link.Node(n.Token))] = n.ID
+	}
+	var members []meta.Member
+	for replica, target := range shard.Replicas {
+		members = append(members, meta.Member{Node: nodes[target], Replica: replica})
+	}
+	_, err := h.Do(ctx, meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: meta.QueueID(shard.ShardID), Members: members}, Token: shard.ConfigChangeIndex})
+	return err
 }
 
 // ReplicaStatus is how one replica of a queue is.

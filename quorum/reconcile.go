@@ -325,10 +325,11 @@ func (c *catalogue) admit(v *meta.View) {
 	}
 }
 
-// reconciler grows queues that have fewer replicas than they should, as leader of each, a few at a time.
+// reconciler looks after the queues that this node leads: it brings the catalogue's copy of their members up to date, and grows those that have fewer replicas than they should, a few at a time.
 func (h *Host) reconciler() {
 	defer h.workers.Done()
 	for h.wait(limits.ReconcileMillis*time.Millisecond, nil) == nil {
+		h.noteAll()
 		left := limits.GrowAtOnce
 		h.slots.Range(func(_, v any) bool {
 			if g, ok := v.(*slot).runner().(*group); ok && g.leads() && h.grow(g) {
