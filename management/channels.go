@@ -87,7 +87,7 @@ func listVHostChannels(c *call) error {
 
 // getChannel is GET /channels/NAME.
 func getChannel(c *call) error {
-	found, missing := c.someChannels(question{channel: c.params[0]})
+	found, missing := c.someChannels(question{channel: c.params[0], span: c.spans.messages})
 	if len(found) == 0 {
 		return c.notFoundUnless(missing)
 	}
@@ -130,12 +130,12 @@ func (c *call) writeChannel(w *writer, l locatedChannel) {
 	w.Int("pending_raft_commands", 0)
 	writeProcess(w)
 	if w.Object("message_stats") {
-		writeChannelCounters(w, channelCounters(x), l.rates)
+		writeChannelCounters(w, channelCounters(x), l.trend())
 		w.End()
 	}
 }
 
-func writeChannelCounters(w *writer, v *counters, r *rates) {
+func writeChannelCounters(w *writer, v *counters, t trend) {
 	for _, m := range [...]struct {
 		key   string
 		index int
@@ -144,8 +144,7 @@ func writeChannelCounters(w *writer, v *counters, r *rates) {
 		{"deliver", channelDelivered}, {"deliver_no_ack", channelDeliveredNoAck}, {"get", channelGot}, {"get_no_ack", channelGotNoAck},
 		{"get_empty", channelGetEmpty}, {"ack", channelAcked}, {"redeliver", channelRedelivered},
 	} {
-		w.Counter(m.key, v[m.index], r.of(m.index))
+		w.Counter(m.key, v[m.index], t, m.index)
 	}
-	w.Counter("deliver_get", v[channelDelivered]+v[channelDeliveredNoAck]+v[channelGot]+v[channelGotNoAck],
-		r.of(channelDelivered)+r.of(channelDeliveredNoAck)+r.of(channelGot)+r.of(channelGotNoAck))
+	w.Counter("deliver_get", v[channelDelivered]+v[channelDeliveredNoAck]+v[channelGot]+v[channelGotNoAck], t, channelDelivered, channelDeliveredNoAck, channelGot, channelGotNoAck)
 }

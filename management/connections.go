@@ -27,7 +27,7 @@ func (s *Server) allConnections() []locatedConnection {
 
 // findConnection finds a connection by its name, on whatever node it is.
 func (c *call) findConnection(name string) (locatedConnection, error) {
-	q := question{kind: askConnections, connection: name}
+	q := question{kind: askConnections, connection: name, span: c.spans.bytes}
 	if own := c.s.ownConnections(&q); len(own) > 0 {
 		return locatedConnection{&own[0], c.s.opt.Host.Node()}, nil
 	}
@@ -152,7 +152,7 @@ func (c *call) closeReason() string {
 }
 
 func (c *call) writeConnection(w *writer, l locatedConnection) {
-	x, r := &l.thing, l.rates
+	x, t := &l.thing, l.trend()
 	w.Str("name", x.Name)
 	w.Str("node", nodeNamed(c.view, l.node))
 	w.Str("type", "network")
@@ -179,8 +179,8 @@ func (c *call) writeConnection(w *writer, l locatedConnection) {
 	for _, key := range [...]string{"ssl_protocol", "ssl_cipher", "ssl_hash", "ssl_key_exchange", "peer_cert_issuer", "peer_cert_subject", "peer_cert_validity"} {
 		w.Null(key)
 	}
-	w.Counter("recv_oct", x.ReceivedBytes, r.of(connectionReceived))
-	w.Counter("send_oct", x.SentBytes, r.of(connectionSent))
+	w.Counter("recv_oct", x.ReceivedBytes, t, connectionReceived)
+	w.Counter("send_oct", x.SentBytes, t, connectionSent)
 	w.Uint("recv_cnt", x.ReceivedFrames)
 	w.Uint("send_cnt", 0)
 	w.Int("send_pend", int64(x.PendingBytes))
@@ -189,7 +189,7 @@ func (c *call) writeConnection(w *writer, l locatedConnection) {
 
 // writeProcess writes what RabbitMQ tells of Erlang processes; strict readers want the keys.
 func writeProcess(w *writer) {
-	w.Counter("reductions", 0, 0)
+	w.Counter("reductions", 0, trend{})
 	if !w.Object("garbage_collection") {
 		return
 	}

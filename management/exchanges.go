@@ -52,16 +52,49 @@ func (x *exchangeCount) add(more *exchangeCount) {
 func (s *Server) ownExchanges() []exchangeCount {
 	view := s.opt.Host.Catalogue().View
 	var list []exchangeCount
-	s.sampler.rated(&s.sampler.exchanges, func(rates func(string) *rates) {
+	s.sampler.look(&s.sampler.exchanges, func(things map[string]*sampledThing) {
 		for h := range view.VHosts() {
 			for x := range view.Exchanges(h.Name) {
 				if in, out := s.opt.Broker.ExchangeCounts(h.Name, x.Name); in > 0 || out > 0 {
-					list = append(list, exchangeCount{h.Name, x.Name, in, out, rates(exchangeKey(h.Name, x.Name))})
+					list = append(list, exchangeCount{h.Name, x.Name, in, out, things[exchangeKey(h.Name, x.Name)].rates()})
 				}
 			}
 		}
 	})
 	return list
+}
+
+// ownExchangePast are the samples of an exchange at this node.
+func (s *Server) ownExchangePast(q *question) (list []pastSample) {
+	s.sampler.look(&s.sampler.exchanges, func(things map[string]*sampledThing) { list = things[exchangeKey(q.vhost, q.queue)].samples(q.span) })
+	return list
+}
+
+// exchangePast sums up the samples of an exchange over all nodes.
+func (c *call) exchangePast(x *meta.Exchange) []pastSample {
+	q := question{kind: askExchange, vhost: x.VHost, queue: x.Name, span: c.spans.messages}
+	sum := c.s.ownExchangePast(&q)
+	replies, _ := c.s.peers.askAll(c.r.Context(), q)
+	for _, r := range replies {
+		var more []pastSample
+		in := unpack(r.body)
+		if packPast(in, &more); in.in.Err() != nil {
+			continue
+		}
+		i := 0
+		for k := range sum { // the other's at that time, or the last one before
+			for i < len(more) && more[i].at > sum[k].at {
+				i++
+			}
+			if i == len(more) {
+				break
+			}
+			for j := range sum[k].counters {
+				sum[k].counters[j] += more[i].counters[j]
+			}
+		}
+	}
+	return sum
 }
 
 // exchangeCounts sums up over all nodes.
@@ -121,8 +154,9 @@ func getExchange(c *call) error {
 	if x == nil {
 		return objectNotFound()
 	}
+	n := c.s.exchangeCounts()[exchangeKey(x.VHost, x.Name)]
 	return c.object(http.StatusOK, func(w *writer) {
-		c.exchangeWriter()(w, x)
+		c.writeExchange(w, x, n, c.spans.messages)
 		w.EmptyArray("incoming")
 		w.EmptyArray("outgoing")
 	})
@@ -214,10 +248,10 @@ func deleteExchange(c *call) error {
 // exchangeWriter returns what writes exchanges with the counts as they are now.
 func (c *call) exchangeWriter() func(*writer, *meta.Exchange) {
 	counts := c.s.exchangeCounts()
-	return func(w *writer, x *meta.Exchange) { c.writeExchange(w, x, counts[exchangeKey(x.VHost, x.Name)]) }
+	return func(w *writer, x *meta.Exchange) { c.writeExchange(w, x, counts[exchangeKey(x.VHost, x.Name)], span{}) }
 }
 
-func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount) {
+func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount, s span) {
 	w.Str("name", x.Name)
 	w.Str("vhost", x.VHost)
 	w.Str("type", x.Type)
@@ -231,8 +265,9 @@ func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount) {
 		if n == nil {
 			n = new(exchangeCount)
 		}
-		w.Counter("publish_in", n.in, n.rates.of(exchangeIn))
-		w.Counter("publish_out", n.out, n.rates.of(exchangeOut))
+		t := trendOf(n.rates, s, func() []pastSample { return c.exchangePast(x) })
+		w.Counter("publish_in", n.in, t, exchangeIn)
+		w.Counter("publish_out", n.out, t, exchangeOut)
 		w.End()
 	}
 }

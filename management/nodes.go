@@ -76,8 +76,8 @@ func (c *call) writeNode(w *writer, node *meta.Node) {
 	w.EmptyArray("cluster_links")
 	w.EmptyObject("ra_open_file_metrics")
 	writeGarbageQueues(w)
-	c.writeUsage(w, node.Name, n)
-	writeChurnCounters(w, n)
+	c.writeUsage(w, node, n)
+	writeChurnCounters(w, n, c.nodeTrend(node.ID, n.churnRates, c.spans.node, func(h *nodeHistory) *history { return &h.churn }))
 }
 
 // plugins are those of RabbitMQ whose work is done here; tools look for them.
@@ -119,35 +119,35 @@ func writeMechanisms(w *writer) {
 }
 
 // writeUsage writes what a node's process uses and may use.
-func (c *call) writeUsage(w *writer, name string, n *nodeSample) {
-	rate := n.usageRates.of
+func (c *call) writeUsage(w *writer, node *meta.Node, n *nodeSample) {
+	t := c.nodeTrend(node.ID, n.usageRates, c.spans.node, func(h *nodeHistory) *history { return &h.used })
 	memoryAlarm, diskAlarm := false, false
 	for _, a := range c.s.opt.Alarms() {
-		if a.Node == name {
+		if a.Node == node.Name {
 			memoryAlarm = memoryAlarm || a.Resource == "memory"
 			diskAlarm = diskAlarm || a.Resource == "disk"
 		}
 	}
-	w.Counter("mem_used", n.used[usedMemory], rate(usedMemory))
+	w.Counter("mem_used", n.used[usedMemory], t, usedMemory)
 	w.Uint("mem_limit", n.memoryLimitBytes)
 	w.Bool("mem_alarm", memoryAlarm)
 	w.Str("mem_calculation_strategy", "rss")
-	w.Counter("fd_used", n.used[usedFiles], rate(usedFiles))
+	w.Counter("fd_used", n.used[usedFiles], t, usedFiles)
 	w.Uint("fd_total", n.filesMax)
-	w.Counter("sockets_used", n.used[usedSockets], rate(usedSockets))
+	w.Counter("sockets_used", n.used[usedSockets], t, usedSockets)
 	w.Uint("sockets_total", n.filesMax)
-	w.Counter("proc_used", n.used[usedGoroutines], rate(usedGoroutines))
+	w.Counter("proc_used", n.used[usedGoroutines], t, usedGoroutines)
 	w.Uint("proc_total", fallbackTotal)
-	w.Counter("disk_free", n.used[usedDiskFree], rate(usedDiskFree))
+	w.Counter("disk_free", n.used[usedDiskFree], t, usedDiskFree)
 	w.Uint("disk_free_limit", diskFreeLimitBytes)
 	w.Bool("disk_free_alarm", diskAlarm)
-	w.Counter("gc_num", n.used[usedGCRuns], rate(usedGCRuns))
-	w.Counter("gc_bytes_reclaimed", n.used[usedGCBytes], rate(usedGCBytes))
-	w.Counter("context_switches", n.used[usedSwitches], rate(usedSwitches))
+	w.Counter("gc_num", n.used[usedGCRuns], t, usedGCRuns)
+	w.Counter("gc_bytes_reclaimed", n.used[usedGCBytes], t, usedGCBytes)
+	w.Counter("context_switches", n.used[usedSwitches], t, usedSwitches)
 	writeNoCounters(w, "io_read_count", "io_read_bytes", "io_write_count", "io_write_bytes", "io_sync_count", "io_seek_count", "io_reopen_count", "mnesia_ram_tx_count",
 		"mnesia_disk_tx_count", "msg_store_read_count", "msg_store_write_count", "queue_index_read_count", "queue_index_write_count")
 	for _, key := range [...]string{"io_read_avg_time", "io_write_avg_time", "io_sync_avg_time", "io_seek_avg_time"} {
 		w.Float(key, 0)
-		w.Rate(key+"_details", 0)
+		w.details(key+"_details", trend{}, nil)
 	}
 }

@@ -40,16 +40,19 @@ func overview(c *call) error {
 		w.Bool("enable_queue_totals", false)
 		w.Bool("require_definition_json_extension", false)
 		if all {
-			writeNodeStats(w, &snap.cluster)
+			c.writeNodeStats(w, &snap.cluster)
 		} else {
 			t, r := c.visibleTotals(snap)
 			if w.Object("message_stats") {
-				writeQueueCounters(w, &t.counts, r)
+				writeQueueCounters(w, &t.counts, trend{rates: r})
 				writeNoCounters(w, "confirm", "drop_unroutable", "return_unroutable", "disk_reads", "disk_writes")
 				w.End()
 			}
 		}
-		writeChurn(w, &snap.cluster)
+		if w.Object("churn_rates") {
+			writeChurnCounters(w, &snap.cluster, c.trend(snap.cluster.churnRates, c.spans.node, func(h *histories) *history { return &h.churn }))
+			w.End()
+		}
 		c.writeTotals(w, snap, all)
 		w.Uint("statistics_db_event_queue", 0)
 		if all {
@@ -65,7 +68,12 @@ func writeRetention(w *writer) {
 		return
 	}
 	for _, name := range [...]string{"global", "basic", "detailed"} {
-		w.EmptyArray(name)
+		if w.Array(name) {
+			for _, shape := range tierShapes {
+				w.Int("", shape.seconds*shape.kept)
+			}
+			w.EndArray()
+		}
 	}
 	w.End()
 }
@@ -85,10 +93,11 @@ func writeExchangeTypes(w *writer) {
 }
 
 // writeNodeStats writes the message_stats of all nodes together.
-func writeNodeStats(w *writer, n *nodeSample) {
+func (c *call) writeNodeStats(w *writer, n *nodeSample) {
 	if !w.Object("message_stats") {
 		return
 	}
+	t := c.trend(n.messageRates, c.spans.messages, func(h *histories) *history { return &h.messages })
 	for _, m := range [...]struct {
 		key   string
 		index int
@@ -97,14 +106,10 @@ func writeNodeStats(w *writer, n *nodeSample) {
 		{"deliver_no_ack", nodeDeliveredNoAck}, {"get", nodeGot}, {"get_no_ack", nodeGotNoAck}, {"get_empty", nodeGotEmpty}, {"ack", nodeAcked},
 		{"redeliver", nodeRedelivered},
 	} {
-		w.Counter(m.key, n.messages[m.index], n.messageRates.of(m.index))
+		w.Counter(m.key, n.messages[m.index], t, m.index)
 	}
-	sum, rate := uint64(0), 0.0
-	for _, i := range [...]int{nodeDelivered, nodeDeliveredNoAck, nodeGot, nodeGotNoAck} {
-		sum += n.messages[i]
-		rate += n.messageRates.of(i)
-	}
-	w.Counter("deliver_get", sum, rate)
+	v := &n.messages
+	w.Counter("deliver_get", v[nodeDelivered]+v[nodeDeliveredNoAck]+v[nodeGot]+v[nodeGotNoAck], t, nodeDelivered, nodeDeliveredNoAck, nodeGot, nodeGotNoAck)
 	writeNoCounters(w, "disk_reads", "disk_writes")
 	w.End()
 }
@@ -112,18 +117,11 @@ func writeNodeStats(w *writer, n *nodeSample) {
 // writeNoCounters writes counters of what does not exist here.
 func writeNoCounters(w *writer, keys ...string) {
 	for _, key := range keys {
-		w.Counter(key, 0, 0)
+		w.Counter(key, 0, trend{})
 	}
 }
 
-func writeChurn(w *writer, n *nodeSample) {
-	if w.Object("churn_rates") {
-		writeChurnCounters(w, n)
-		w.End()
-	}
-}
-
-func writeChurnCounters(w *writer, n *nodeSample) {
+func writeChurnCounters(w *writer, n *nodeSample, t trend) {
 	for _, m := range [...]struct {
 		key   string
 		index int
@@ -131,20 +129,20 @@ func writeChurnCounters(w *writer, n *nodeSample) {
 		{"connection_created", churnConnectionsCreated}, {"connection_closed", churnConnectionsClosed}, {"channel_created", churnChannelsCreated},
 		{"channel_closed", churnChannelsClosed}, {"queue_declared", churnQueuesDeclared}, {"queue_created", churnQueuesCreated}, {"queue_deleted", churnQueuesDeleted},
 	} {
-		w.Counter(m.key, n.churn[m.index], n.churnRates.of(m.index))
+		w.Counter(m.key, n.churn[m.index], t, m.index)
 	}
 }
 
 // writeTotals writes queue_totals and object_totals.
 func (c *call) writeTotals(w *writer, snap *snapshot, all bool) {
-	t, r := &snap.totals, &snap.rates
+	t, moves := &snap.totals, c.trend(&snap.rates, c.spans.lengths, func(h *histories) *history { return &h.totals })
 	if !all {
+		var r *rates
 		t, r = c.visibleTotals(snap)
+		moves = trend{rates: r}
 	}
 	if w.Object("queue_totals") {
-		w.Counter("messages", t.ready+t.unacked, r.of(queueMessages))
-		w.Counter("messages_ready", t.ready, r.of(queueReady))
-		w.Counter("messages_unacknowledged", t.unacked, r.of(queueUnacked))
+		writeLengths(w, t.ready+t.unacked, t.ready, t.unacked, moves)
 		w.End()
 	}
 	if !w.Object("object_totals") {

@@ -217,6 +217,7 @@ func packRows[T any](p *pack, list *[]T, each func(*pack, *T)) {
 type shipped[T any] struct {
 	thing T
 	rates *rates
+	past  []pastSample // if they were asked for
 }
 
 func packConnection(p *pack, s *shipped[broker.Connection]) {
@@ -240,6 +241,7 @@ func packConnection(p *pack, s *shipped[broker.Connection]) {
 	p.uints(&x.ReceivedBytes, &x.ReceivedFrames, &x.SentBytes, &x.SentWrites)
 	p.int(&x.PendingBytes)
 	p.rates(&s.rates)
+	packPast(p, &s.past)
 }
 
 func packChannel(p *pack, s *shipped[broker.Channel]) {
@@ -259,6 +261,7 @@ func packChannel(p *pack, s *shipped[broker.Channel]) {
 	p.uints(&c.Published, &c.Confirmed, &c.Returned, &c.Dropped, &c.Delivered, &c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GotEmpty, &c.Acked, &c.Redelivered)
 	p.rates(&s.rates)
 	p.uint((*uint64)(&x.Session))
+	packPast(p, &s.past)
 }
 
 func packConsumer(p *pack, s *shipped[broker.Consumer]) {

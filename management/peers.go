@@ -253,6 +253,14 @@ type located[T any] struct {
 	node meta.NodeID
 }
 
+// trend is that of a thing which came with its samples, or without.
+func (l *located[T]) trend() trend {
+	if l.past == nil {
+		return trend{rates: l.rates}
+	}
+	return trend{l.rates, &past{list: l.past, loaded: true}}
+}
+
 // everywhere puts this node's things and those of others together, in order of the nodes' ids.
 func everywhere[T any](self meta.NodeID, own []shipped[T], others []nodeRows[shipped[T]]) []located[T] {
 	n := len(own)

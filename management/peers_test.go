@@ -77,10 +77,11 @@ func TestEveryFieldTravels(t *testing.T) {
 	some := &rates{0: 1.5, 3: -2, countersMax - 1: 7}
 	n := uint64(0)
 	filled := func(v any) { fill(reflect.ValueOf(v).Elem(), &n) }
-	connection := shipped[broker.Connection]{rates: some}
+	ago := []pastSample{{5, counters{1, 2}}, {4, counters{3: 4}}}
+	connection := shipped[broker.Connection]{rates: some, past: ago}
 	filled(&connection.thing)
 	travel(t, "connection", packConnection, &connection)
-	channel := shipped[broker.Channel]{rates: some}
+	channel := shipped[broker.Channel]{rates: some, past: ago}
 	filled(&channel.thing)
 	travel(t, "channel", packChannel, &channel)
 	var consumer shipped[broker.Consumer]
@@ -99,7 +100,7 @@ func TestEveryFieldTravels(t *testing.T) {
 		uptimeMillis: 10, pid: 11, processors: 12, version: "13", dataDir: "14", configFiles: []string{"15", "16"}, listeners: []Listener{{"17", "18", 19}},
 	}
 	travel(t, "node", packNode, &node)
-	q := question{1, "2", "3", "4", "5", "6", "7", 8, 9, 10, 11, 12, true, 13, 14, 15}
+	q := question{1, "2", "3", "4", "5", "6", "7", 8, 9, 10, 11, 12, true, 13, 14, 15, span{16, 17}}
 	travel(t, "question", func(p *pack, q *question) { q.pack(p) }, &q)
 	travel(t, "sight", func(p *pack, x *sight) { x.pack(p) }, &sight{1, 2, []sighting{{3, true, 4, 5, 6, 7, 8, 9, "10", "11", []byte("12"), []byte("13")}}})
 	told := report{epoch: 1, generation: 2, full: true, node: node, queues: []toldQueue{queue}, left: []uint64{3, 4}}

@@ -29,6 +29,8 @@ const (
 	askClose = 9
 	// askPeek looks at messages of a queue that has a replica there.
 	askPeek = 10
+	// askExchange are the samples of one exchange, whose name stands where that of a queue does.
+	askExchange = 11
 )
 
 // question is what one node asks another. What a kind does not need is empty.
@@ -45,6 +47,8 @@ type question struct {
 	// unacked, offset, count and truncate are for askPeek.
 	unacked                 bool
 	offset, count, truncate uint64
+	// span asks for samples of what is named.
+	span span
 }
 
 func (q *question) pack(p *pack) {
@@ -55,6 +59,8 @@ func (q *question) pack(p *pack) {
 	p.uints(&q.id, &q.epoch, &q.since, &q.answer, &q.part)
 	p.bool(&q.unacked)
 	p.uints(&q.offset, &q.count, &q.truncate)
+	p.int64(&q.span.age)
+	p.int64(&q.span.incr)
 }
 
 // encode returns the question as it is sent.
@@ -175,6 +181,9 @@ func (s *Server) answer(request []byte) ([]byte, error) {
 	case askExchanges:
 		list := s.ownExchanges()
 		packRows(p, &list, packExchange)
+	case askExchange:
+		list := s.ownExchangePast(&q)
+		packPast(p, &list)
 	case askQueue:
 		st, ok := s.opt.Host.QueueStatus(meta.QueueID(q.id))
 		if !ok {
@@ -215,10 +224,11 @@ func (s *Server) ownConnections(q *question) []shipped[broker.Connection] {
 	all := s.opt.Broker.Connections()
 	out := make([]shipped[broker.Connection], 0, len(all))
 	keep := func(x *broker.Connection) bool { return q.connection == "" || x.Name == q.connection }
-	s.sampler.rated(&s.sampler.connections, func(rates func(string) *rates) {
+	s.sampler.look(&s.sampler.connections, func(things map[string]*sampledThing) {
 		for i := range all {
 			if x := &all[i]; keep(x) {
-				out = append(out, shipped[broker.Connection]{*x, rates(x.Name)})
+				t := things[x.Name]
+				out = append(out, shipped[broker.Connection]{*x, t.rates(), t.samples(q.span)})
 			}
 		}
 	})
@@ -232,10 +242,11 @@ func (s *Server) ownChannels(q *question) []shipped[broker.Channel] {
 	keep := func(x *broker.Channel) bool {
 		return (q.connection == "" || x.Connection == q.connection) && (q.channel == "" || channelName(x) == q.channel)
 	}
-	s.sampler.rated(&s.sampler.channels, func(rates func(string) *rates) {
+	s.sampler.look(&s.sampler.channels, func(things map[string]*sampledThing) {
 		for i := range all {
 			if x := &all[i]; keep(x) {
-				out = append(out, shipped[broker.Channel]{*x, rates(channelName(x))})
+				t := things[channelName(x)]
+				out = append(out, shipped[broker.Channel]{*x, t.rates(), t.samples(q.span)})
 			}
 		}
 	})

@@ -334,10 +334,10 @@ func (c *call) writeQueue(w *writer, r queueRow) {
 	w.Uint("active_consumers", st.Counts.Consumers)
 	w.Float("consumer_utilisation", r.utilisation)
 	w.Float("consumer_capacity", r.utilisation)
-	writeMessages(w, q, r)
+	c.writeMessages(w, q, r)
 	if w.Object("message_stats") {
 		n := queueCounters(st)
-		writeQueueCounters(w, &n, r.rates)
+		writeQueueCounters(w, &n, c.queueTrend(&r, c.spans.messages))
 		w.End()
 	}
 	w.Null("head_message_timestamp")
@@ -380,12 +380,10 @@ func writeIdleSince(w *writer, at time.Time) {
 }
 
 // writeMessages writes how many messages there are and how large they are. Bodies are in memory as long as they are young, whatever the type of the queue.
-func writeMessages(w *writer, q *meta.Queue, r queueRow) {
+func (c *call) writeMessages(w *writer, q *meta.Queue, r queueRow) {
 	n := &r.status.Counts
 	messages, inMemory := n.Ready+n.Unacked, uint64(max(r.status.BodyBytesInMemory, 0))
-	w.Counter("messages", messages, r.rates.of(queueMessages))
-	w.Counter("messages_ready", n.Ready, r.rates.of(queueReady))
-	w.Counter("messages_unacknowledged", n.Unacked, r.rates.of(queueUnacked))
+	writeLengths(w, messages, n.Ready, n.Unacked, c.queueTrend(&r, c.spans.lengths))
 	w.Uint("messages_persistent", n.Persistent)
 	ram, readyRAM, unackedRAM := uint64(0), uint64(0), uint64(0)
 	if !q.Durable {
@@ -405,8 +403,15 @@ func writeMessages(w *writer, q *meta.Queue, r queueRow) {
 	w.Uint("message_bytes_dlx", 0)
 }
 
+// writeLengths writes how many messages there are.
+func writeLengths(w *writer, messages, ready, unacked uint64, t trend) {
+	w.Counter("messages", messages, t, queueMessages)
+	w.Counter("messages_ready", ready, t, queueReady)
+	w.Counter("messages_unacknowledged", unacked, t, queueUnacked)
+}
+
 // writeQueueCounters writes what is counted of queues.
-func writeQueueCounters(w *writer, v *counters, r *rates) {
+func writeQueueCounters(w *writer, v *counters, t trend) {
 	for _, m := range [...]struct {
 		key   string
 		index int
@@ -414,8 +419,7 @@ func writeQueueCounters(w *writer, v *counters, r *rates) {
 		{"publish", queuePublished}, {"deliver", queueDelivered}, {"deliver_no_ack", queueDeliveredNoAck}, {"get", queueGot}, {"get_no_ack", queueGotNoAck},
 		{"get_empty", queueGetEmpty}, {"ack", queueAcked}, {"redeliver", queueRedelivered},
 	} {
-		w.Counter(m.key, v[m.index], r.of(m.index))
+		w.Counter(m.key, v[m.index], t, m.index)
 	}
-	w.Counter("deliver_get", v[queueDelivered]+v[queueDeliveredNoAck]+v[queueGot]+v[queueGotNoAck],
-		r.of(queueDelivered)+r.of(queueDeliveredNoAck)+r.of(queueGot)+r.of(queueGotNoAck))
+	w.Counter("deliver_get", v[queueDelivered]+v[queueDeliveredNoAck]+v[queueGot]+v[queueGotNoAck], t, queueDelivered, queueDeliveredNoAck, queueGot, queueGotNoAck)
 }

@@ -1,6 +1,10 @@
 package management
 
-import "time"
+import (
+	"time"
+
+	"github.com/warrenmq/warren/config/limits"
+)
 
 // Rates are taken over the last samples, so that they are what a person sees happen now: the difference to the oldest kept sample, by the time in between.
 
@@ -91,47 +95,71 @@ func (r *rates) of(i int) float64 {
 	return r[i]
 }
 
-// sampled are things that are sampled only while somebody looks at them: connections, channels, exchanges.
+// sampled are the things of this node's clients: connections, channels, exchanges. Every tick visits them while somebody looks at them, else every historyPeriod if there are not too many.
 type sampled struct {
 	wanted time.Time
-	series map[string]*series
+	things map[string]*sampledThing
+	slot   int64 // of the last round that was noted in histories
+	bytes  int64 // of the histories
 }
 
-// lookedAt is how long after the last look sampling goes on.
+// sampledThing is what is remembered of one thing.
+type sampledThing struct {
+	series
+	history
+}
+
+// lookedAt is how long after the last look every tick samples.
 const lookedAt = 5 * time.Minute
+
+// due tells whether to sample so many things now. What is not sampled is forgotten.
+func (g *sampled) due(now time.Time, things int) bool {
+	switch {
+	case !g.wanted.IsZero() && now.Sub(g.wanted) < lookedAt:
+		return true
+	case things > limits.SampledMax:
+		g.things, g.bytes = nil, 0
+		return false
+	}
+	return now.Unix()/int64(historyPeriod/time.Second) != g.slot
+}
 
 // add notes samples of the things that there are; others are forgotten.
 func (g *sampled) add(at time.Time, things int, each func(yield func(key string, c *counters))) {
-	old := g.series
-	g.series = make(map[string]*series, things)
+	old := g.things
+	g.things = make(map[string]*sampledThing, things)
+	slot := at.Unix() / int64(historyPeriod/time.Second)
+	noted, room := slot == g.slot, g.bytes < limits.HistoryBytesMax
+	g.slot = slot
+	if !noted {
+		g.bytes = 0
+	}
 	each(func(key string, c *counters) {
-		s := old[key]
-		if s == nil {
-			s = new(series)
+		t := old[key]
+		if t == nil {
+			t = new(sampledThing)
 		}
-		s.add(at, c)
-		g.series[key] = s
+		t.series.add(at, c)
+		if !noted {
+			t.history.add(slot*int64(historyPeriod/time.Second), c, room)
+			g.bytes += t.history.bytes()
+		}
+		g.things[key] = t
 	})
 }
 
-// rates returns the present rates of a thing, nil if they are not known (yet) or zero.
-func (g *sampled) rates(key string) *rates {
-	if s := g.series[key]; s != nil {
-		return s.rates()
+// rates returns the present rates, nil if they are not known (yet) or zero.
+func (t *sampledThing) rates() *rates {
+	if t == nil {
+		return nil
 	}
-	return nil
+	return t.series.rates()
 }
 
-// Counter writes a counter with its rate under key_details.
-func (w *writer) Counter(key string, v uint64, rate float64) {
-	w.Uint(key, v)
-	w.Rate(key+"_details", rate)
-}
-
-// Rate writes the object of a rate.
-func (w *writer) Rate(key string, rate float64) {
-	if w.Object(key) {
-		w.Float("rate", rate)
-		w.End()
+// samples returns those that a span asks for.
+func (t *sampledThing) samples(s span) []pastSample {
+	if t == nil {
+		return nil
 	}
+	return t.history.samples(s, time.Now())
 }

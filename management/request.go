@@ -25,6 +25,7 @@ type call struct {
 	session *session
 	view    *meta.View
 	query   url.Values
+	spans   spans
 }
 
 // answer begins a JSON answer; the writer must be finished.

@@ -153,6 +153,8 @@ type sampler struct {
 	up                map[meta.NodeID]bool // changes as a whole, and upVersion with it
 	upVersion         uint64
 
+	histories histories
+
 	mu                               sync.Mutex
 	connections, channels, exchanges sampled
 }
@@ -181,7 +183,7 @@ type queueState struct {
 func newSampler(s *Server) *sampler {
 	p := &sampler{
 		s: s, stop: make(chan struct{}), stopped: make(chan struct{}), queues: make(map[meta.QueueID]*queueState), epoch: newEpoch(), claims: make(map[meta.QueueID]*claim),
-		heard: make(map[meta.NodeID]*heardNode), reports: reports{asked: make(map[meta.NodeID]bool)},
+		heard: make(map[meta.NodeID]*heardNode), reports: reports{asked: make(map[meta.NodeID]bool)}, histories: newHistories(),
 	}
 	p.tick(time.Now())
 	return p
@@ -214,6 +216,7 @@ func (p *sampler) tick(now time.Time) {
 		p.hear(&r)
 	}
 	p.sampleAll(time.Now(), view, snap)
+	p.remember(now, snap)
 	p.latest.Store(snap)
 	p.lookedAt(now, view)
 	p.s.peers.forget(now)
@@ -348,20 +351,24 @@ func same(a, b *quorum.QueueStatus) bool {
 		slices.Equal(a.Online, b.Online)
 }
 
-// rated calls f with what returns the rates of a thing; they are known from the next tick on.
-func (p *sampler) rated(g *sampled, f func(rates func(key string) *rates)) {
+// look calls f with what is remembered of things, with the lock held: what begins to be looked at is known from the next tick on.
+func (p *sampler) look(g *sampled, f func(things map[string]*sampledThing)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g.wanted = time.Now()
-	f(g.rates)
+	f(g.things)
 }
 
-// lookedAt samples connections, channels and exchanges while somebody looks at them.
+// lookedAt samples connections, channels and exchanges if that is due.
 func (p *sampler) lookedAt(now time.Time, view *meta.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	broker := p.s.opt.Broker
-	if p.connections.due(now) {
+	totals, exchanges := broker.Totals(), 0
+	for h := range view.VHosts() {
+		exchanges += view.ExchangeCount(h.Name)
+	}
+	if p.connections.due(now, int(totals.ConnectionsOpened-totals.ConnectionsClosed)) {
 		list := broker.Connections()
 		p.connections.add(now, len(list), func(yield func(string, *counters)) {
 			for i := range list {
@@ -369,7 +376,7 @@ func (p *sampler) lookedAt(now time.Time, view *meta.View) {
 			}
 		})
 	}
-	if p.channels.due(now) {
+	if p.channels.due(now, int(totals.ChannelsOpened-totals.ChannelsClosed)) {
 		list := broker.Channels()
 		p.channels.add(now, len(list), func(yield func(string, *counters)) {
 			for i := range list {
@@ -377,8 +384,8 @@ func (p *sampler) lookedAt(now time.Time, view *meta.View) {
 			}
 		})
 	}
-	if p.exchanges.due(now) {
-		p.exchanges.add(now, 16, func(yield func(string, *counters)) {
+	if p.exchanges.due(now, exchanges) {
+		p.exchanges.add(now, exchanges, func(yield func(string, *counters)) {
 			for h := range view.VHosts() {
 				for x := range view.Exchanges(h.Name) {
 					in, out := broker.ExchangeCounts(h.Name, x.Name)
@@ -387,15 +394,6 @@ func (p *sampler) lookedAt(now time.Time, view *meta.View) {
 			}
 		})
 	}
-}
-
-// due tells whether to sample, and forgets what nobody looks at any more.
-func (g *sampled) due(now time.Time) bool {
-	if !g.wanted.IsZero() && now.Sub(g.wanted) < lookedAt {
-		return true
-	}
-	g.series = nil
-	return false
 }
 
 // close ends the sampler. A second time it does nothing.

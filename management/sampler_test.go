@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum"
 )
@@ -65,7 +67,7 @@ func TestSamplerForgets(t *testing.T) {
 		sizes := func() [3]int {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return [3]int{len(p.connections.series), len(p.channels.series), len(p.exchanges.series)}
+			return [3]int{len(p.connections.things), len(p.channels.things), len(p.exchanges.things)}
 		}
 		if got := sizes(); got != [3]int{1, 1, 14} {
 			t.Fatalf("%v connections, channels and exchanges are sampled", got)
@@ -79,10 +81,20 @@ func TestSamplerForgets(t *testing.T) {
 		if got := sizes(); got != [3]int{0, 0, 7} {
 			t.Errorf("after they went: %v", got)
 		}
+		many := broker.Totals{ConnectionsOpened: limits.SampledMax + 1, ChannelsOpened: limits.SampledMax + 1}
+		f.broker.mu.Lock()
+		f.broker.totals = many
+		f.broker.mu.Unlock()
+		f.connect([]string{"c", "guest", "a"})
+		time.Sleep(samplePeriod)
+		synctest.Wait()
+		if got := sizes(); got != [3]int{1, 1, 7} {
+			t.Errorf("of many that are looked at: %v", got)
+		}
 		time.Sleep(lookedAt)
 		synctest.Wait()
-		if got := sizes(); got != [3]int{0, 0, 0} {
-			t.Errorf("%v are sampled though nobody looks", got)
+		if got := sizes(); got != [3]int{0, 0, 7} {
+			t.Errorf("%v are sampled though there are many and nobody looks", got)
 		}
 		f.s.Close()
 		if len(p.queues) != 0 {

@@ -315,6 +315,10 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		}
 	}
 	c.query = r.URL.Query()
+	if err := c.readSpans(); err != nil {
+		s.refuse(w, s.failureOf(err, r))
+		return
+	}
 	if err := handle(c); err != nil {
 		s.refuse(w, s.failureOf(err, r))
 	}

@@ -179,13 +179,12 @@ func (c *call) writeVHost(w *writer, r *vhostRow) {
 		}
 		w.End()
 	}
-	w.Counter("messages", t.ready+t.unacked, r.rates.of(queueMessages))
-	w.Counter("messages_ready", t.ready, r.rates.of(queueReady))
-	w.Counter("messages_unacknowledged", t.unacked, r.rates.of(queueUnacked))
-	w.Counter("recv_oct", r.received, r.receivedRate)
-	w.Counter("send_oct", r.sent, r.sentRate)
+	moves, bytes := trend{rates: &r.rates}, trend{rates: &rates{connectionReceived: r.receivedRate, connectionSent: r.sentRate}}
+	writeLengths(w, t.ready+t.unacked, t.ready, t.unacked, moves)
+	w.Counter("recv_oct", r.received, bytes, connectionReceived)
+	w.Counter("send_oct", r.sent, bytes, connectionSent)
 	if w.Object("message_stats") {
-		writeQueueCounters(w, &t.counts, &r.rates)
+		writeQueueCounters(w, &t.counts, moves)
 		writeNoCounters(w, "confirm", "drop_unroutable", "return_unroutable")
 		w.End()
 	}

@@ -18,6 +18,15 @@ const (
 	PeekMessagesMax = 1000
 	PeekBytesMax    = 8 << 20
 
+	// HistoryBytesMax bounds what the samples over time take, of queues and of each kind of things of the node's clients. Beyond it those of things that begin to move begin anew. Used by management.
+	HistoryBytesMax = 48 << 20
+
+	// SampledMax is how many connections, channels or exchanges are sampled though nobody looks at them. Used by management.
+	SampledMax = 10_000
+
+	// SamplesMax is how many samples of a number one request may ask for. Beyond it: 400. Used by management.
+	SamplesMax = 1000
+
 	// LoginSessionMinutes is how long a browser's login lasts unused, unless configured. Used by management, config.
 	LoginSessionMinutes = 480
 
