@@ -130,7 +130,7 @@ func (e *elections) lost(node meta.NodeID, members []meta.NodeID) bool {
 			n++
 		}
 	}
-	return n > len(members)/2
+	return n > len(members)/2 || mutant == mutantMinorityKicks
 }
 
 // silentFor tells whether a majority of all nodes does not hear node.

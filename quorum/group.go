@@ -252,7 +252,7 @@ func (g *group) admit(p queue.PipelineID, k uint64, buf []byte) (*proposal, erro
 		g.next[p] = next
 	}
 	switch {
-	case k < next:
+	case k < next && mutant != mutantProposerForgets:
 		return nil, nil
 	case k > next:
 		return nil, errGap
@@ -520,6 +520,9 @@ func (g *group) announceDeaths() error {
 	g.mu.Lock()
 	ids := g.m.Pipelines(nil)
 	g.mu.Unlock()
+	if mutant == mutantDeathsForgotten {
+		return nil
+	}
 	for _, id := range ids {
 		if dead, ok := g.host.deadBoot(id); ok {
 			if _, err := g.commit(&queue.Command{Op: queue.OpNodeGone, Node: id.Node, Boot: dead}); err != nil {
@@ -534,8 +537,8 @@ func (g *group) announceDeaths() error {
 func (g *group) afterApply() {
 	g.mu.Lock()
 	due, ok := g.m.NextDeadline()
-	unused := g.unused
-	g.unused = false
+	unused, first := g.unused, g.first
+	g.unused, g.first = false, false
 	failed := g.failure != nil
 	token, sealed := g.m.Sealed()
 	checkpoint := g.disk.due(&g.bodies)
@@ -544,16 +547,19 @@ func (g *group) afterApply() {
 		return
 	}
 	g.settleAwaited()
-	if ok {
+	if ok && mutant != mutantTimersForgotten {
 		g.tickAt(due)
 	}
 	if unused && g.leads() {
 		g.host.retire(g.id)
 	}
+	if first && mutant != mutantLateDeathForgotten {
+		go g.mourn() // it may have been under way when its death became known
+	}
 	if checkpoint {
 		g.host.checkpoints.ask(g)
 	}
-	if sealed && g.leads() && g.asking.CompareAndSwap(0, token) {
+	if sealed && mutant != mutantSealForEver && g.leads() && g.asking.CompareAndSwap(0, token) {
 		g.host.later(limits.UnsealAskMillis*time.Millisecond, func() {
 			g.asking.Store(0)
 			g.host.unseal(g, token)

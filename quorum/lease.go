@@ -56,6 +56,9 @@ func (h *Host) Leased() bool {
 	if h.mux == nil {
 		return true // alone, it hears itself
 	}
+	if mutant == mutantLeaseKept {
+		return h.clock.leaseMillis() < h.cat.leases.until.Load()+limits.LeaseMillis
+	}
 	return h.clock.leaseMillis() < h.cat.leases.until.Load()
 }
 
@@ -65,7 +68,7 @@ func (l *leases) lead(here bool, term uint64, nodes []meta.NodeID) {
 	defer l.mu.Unlock()
 	l.leading, l.term, l.known, l.must = here, term, false, 0
 	clear(l.granted)
-	if here {
+	if here && mutant != mutantLeasesForgotten {
 		now := l.host.clock.leaseMillis()
 		l.since = now
 		for _, n := range nodes {
@@ -156,7 +159,7 @@ func (l *leases) wait(ctx context.Context, index uint64) error {
 		}
 		changed := l.changed
 		l.mu.Unlock()
-		if next == 0 {
+		if next == 0 || mutant == mutantCatalogueUnheard {
 			return nil
 		}
 		t := time.NewTimer(time.Duration(next-now) * time.Millisecond)

@@ -104,10 +104,13 @@ func (l *local) one(m *mail) {
 		}
 		l.apply(l.applied+1, queue.AppendCommandEntry(nil, now, &queue.Command{Op: queue.OpTick}))
 	}
-	unused := l.unused
-	l.unused = false
+	unused, first := l.unused, l.first
+	l.unused, l.first = false, false
 	l.mu.Unlock()
 	l.stream()
+	if first {
+		l.host.announceDeaths(l) // it may have been under way when its death became known
+	}
 	if m.answer != nil {
 		m.answer <- reply
 	}

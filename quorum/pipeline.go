@@ -22,7 +22,8 @@ type pipeline struct {
 
 	// oldest is when the first unanswered batch was last sent (monotonic milliseconds), 0 when none is: the host's ticker looks at it without the lock.
 	oldest atomic.Int64
-	soon   atomic.Bool // a resend is about to come
+	// One resend and one retry at a time are about to come: each may be refused for every batch of the window, and must not call for as many more.
+	resending, retrying atomic.Bool
 
 	mu      sync.Mutex
 	open    *batch   // collects commands; nil when empty
@@ -228,8 +229,8 @@ func (p *pipeline) propose(b *batch) bool {
 	if !b.retained {
 		queue.PutBatchHeader(b.buf, p.id, b.k, p.host.clock.nowMillis(), b.count)
 	}
-	if confirmEarly {
-		p.plant(b)
+	if mutant == mutantConfirmEarly {
+		p.plant(b, false)
 		return true
 	}
 	b.proposing = true
@@ -242,8 +243,11 @@ func (p *pipeline) propose(b *batch) bool {
 		b.ticket = tk
 	}
 	if err != nil {
-		p.host.later(limits.GapRetryMillis*time.Millisecond, p.resend)
+		p.resendSoon()
 		return false
+	}
+	if mutant == mutantConfirmUncommitted {
+		p.plant(b, true)
 	}
 	return true
 }
@@ -251,7 +255,7 @@ func (p *pipeline) propose(b *batch) bool {
 // resend proposes every unanswered batch again, in order.
 func (p *pipeline) resend() {
 	p.mu.Lock()
-	if p.sending || p.target == nil {
+	if p.sending || p.target == nil || mutant == mutantNothingSentAgain {
 		p.mu.Unlock()
 		return
 	}
@@ -268,6 +272,19 @@ func (p *pipeline) resend() {
 	}
 	p.sending, p.again = false, false
 	p.send()
+}
+
+// resendSoon has resend run after a pause: the target did not take a batch.
+func (p *pipeline) resendSoon() { p.soon(&p.resending, limits.GapRetryMillis, p.resend) }
+
+// soon runs f after a pause, once for all calls meanwhile.
+func (p *pipeline) soon(pending *atomic.Bool, pauseMillis int64, f func()) {
+	if pending.CompareAndSwap(false, true) {
+		p.host.later(time.Duration(pauseMillis)*time.Millisecond, func() {
+			pending.Store(false)
+			f()
+		})
+	}
 }
 
 // retry offers everything again after the machine or the library refused it.
@@ -403,7 +420,7 @@ var _ sink = inlet{}
 func (in inlet) events(evs []event, index uint64) {
 	in.p.stream.Lock()
 	defer in.p.stream.Unlock()
-	if in.n == in.p.streamN && !in.p.muted {
+	if (in.n == in.p.streamN || mutant == mutantOldStreamTaken) && !in.p.muted {
 		in.p.seen = max(in.p.seen, index)
 		in.p.pass(evs)
 	}
@@ -477,7 +494,7 @@ func (p *pipeline) take(evs []event) {
 				s.recv.Cancelled(p.q, ev.consumer)
 			}
 		case eventRetry:
-			p.host.later(limits.SealRetryMillis*time.Millisecond, p.retry)
+			p.soon(&p.retrying, limits.SealRetryMillis, p.retry)
 		case eventFenced:
 			p.fail()
 		}
@@ -529,7 +546,9 @@ func (p *pipeline) attachment() (attachRequest, sink) {
 	p.stream.Lock()
 	defer p.stream.Unlock()
 	p.streamN++
-	p.held = nil // the sync brings what was held back, whenever the next lease comes
+	if mutant != mutantHeldTwice {
+		p.held = nil // the sync brings what was held back, whenever the next lease comes
+	}
 	return attachRequest{pipeline: p.id, n: p.streamN, answeredK: p.answeredK(), marks: p.marks(), seen: p.seen}, inlet{p, p.streamN}
 }
 

@@ -23,6 +23,7 @@ type remote struct {
 	leader  meta.NodeID // 0: not known
 	away    *group      // the node's own replica, which this stands in for while it is behind
 	finding bool
+	losing  bool // lost is about to come
 	stream  *link.Stream
 	streamN uint64 // counts attaches and ends, so that the end of an old stream is told from that of the present one
 }
@@ -94,6 +95,22 @@ func (r *remote) known() meta.NodeID {
 	return r.leader
 }
 
+// loseSoon has lost run after a pause, once for all calls meanwhile: every batch of a window may be refused.
+func (r *remote) loseSoon(leader meta.NodeID, pauseMillis int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.losing || r.leader != leader {
+		return
+	}
+	r.losing = true
+	r.host.later(time.Duration(pauseMillis)*time.Millisecond, func() {
+		r.mu.Lock()
+		r.losing = false
+		r.mu.Unlock()
+		r.lost(leader)
+	})
+}
+
 // lost forgets a leader that does not lead any more, or is not heard.
 func (r *remote) lost(leader meta.NodeID) {
 	if r.away != nil {
@@ -115,7 +132,7 @@ func (r *remote) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool
 		return nil, false, errNotReady
 	}
 	t := forward(r.host, leader, r.q.ID, buf, func(meta.NodeID) {
-		r.host.later(limits.GapRetryMillis*time.Millisecond, func() { r.lost(leader) }) // it may be called by others and not know it yet
+		r.loseSoon(leader, limits.GapRetryMillis) // it may be called by others and not know it yet
 	})
 	return t, false, nil
 }
@@ -196,7 +213,7 @@ func (r *remote) ended(n uint64, leader meta.NodeID) {
 	}
 	r.mu.Unlock()
 	if current {
-		r.host.later(limits.FindLeaderMillis*time.Millisecond, func() { r.lost(leader) })
+		r.loseSoon(leader, limits.FindLeaderMillis)
 	}
 }
 
@@ -271,15 +288,8 @@ func (t *forwarded) lost() bool { return t.state.Load() == forwardedLost }
 
 // resendSoon has this node's pipeline to a queue sent again after a pause: the leader did not take a batch.
 func (h *Host) resendSoon(q meta.QueueID) {
-	v, ok := h.slots.Load(q)
-	if !ok {
-		return
-	}
-	if p := v.(*slot).pipe; p.soon.CompareAndSwap(false, true) {
-		h.later(limits.GapRetryMillis*time.Millisecond, func() {
-			p.soon.Store(false)
-			p.resend()
-		})
+	if v, ok := h.slots.Load(q); ok {
+		v.(*slot).pipe.resendSoon()
 	}
 }
 

@@ -33,6 +33,7 @@ type replica struct {
 	entry   queue.Entry
 	cmd     queue.Command
 	unused  bool // an auto-delete queue lost its last consumer
+	first   bool // the first batch of an incarnation was applied, which may be dead by now
 
 	accounted int64                 // body bytes that the node counts for this replica
 	onDisk    func() *segment.Store // the message store, nil for a local runner; may return nil
@@ -74,6 +75,7 @@ func (r *replica) step(index uint64, entry []byte) (reply queue.Reply, failed *i
 	if r.entry.Kind == queue.EntryBatch {
 		var result queue.Result
 		result, r.effects = r.m.ApplyBatch(at, &r.entry.Batch, r.effects)
+		r.first = r.first || r.entry.Batch.K == 1 && result.Verdict == queue.VerdictApplied
 		r.keepBodies()
 		r.collect(&result)
 	} else {
@@ -185,6 +187,9 @@ func (r *replica) read(seq queue.Seq) []byte {
 	if env != nil || store == nil {
 		return env
 	}
+	if mutant == mutantNeighboursBody && store.Has(uint64(seq+1)) {
+		seq++
+	}
 	env, err := store.Read(uint64(seq))
 	if errors.Is(err, segment.ErrNotFound) {
 		r.mu.Lock()
@@ -208,7 +213,7 @@ func (r *replica) serve(req attachRequest, to sink) *attachment {
 	a := &attachment{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, n: req.n, replica: r}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !r.reach(req.seen) {
+	if !r.reach(req.seen) && mutant != mutantSeenIgnored {
 		return nil
 	}
 	r.mu.Lock()

@@ -8,6 +8,9 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -56,11 +59,9 @@ var secret = []byte("a secret of the virtual cluster")
 func Run(t *testing.T, o Options, f func(c *Cluster)) {
 	t.Helper()
 	emptyPools()
-	stuck := time.AfterFunc(stuckSeconds*time.Second, func() {
-		debug.SetTraceback("all")
-		panic("quorumtest: something runs on and on without letting virtual time pass, or waits for what is outside of the bubble")
-	})
-	defer stuck.Stop()
+	done := make(chan struct{})
+	defer close(done)
+	go watch(done)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, o)
 		defer c.close()
@@ -68,8 +69,35 @@ func Run(t *testing.T, o Options, f func(c *Cluster)) {
 	})
 }
 
-// stuckSeconds is how long a bubble may take in real time.
-const stuckSeconds = 120
+// Limits of a bubble: how long it may take in real time, and how much memory the process may use meanwhile. A seed takes less than a second and less than 200 MiB.
+const (
+	stuckSeconds  = 120
+	heapBytesMax  = 2 << 30
+	watchInterval = 100 * time.Millisecond
+)
+
+// watch ends the process when a bubble goes beyond its limits. It runs outside of the bubble, on real time.
+func watch(done <-chan struct{}) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	for began := time.Now(); ; {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		metrics.Read(heap)
+		switch {
+		case time.Since(began) > stuckSeconds*time.Second:
+			debug.SetTraceback("all")
+			panic("quorumtest: something runs on and on without letting virtual time pass, or waits for what is outside of the bubble")
+		case heap[0].Value.Uint64() > heapBytesMax:
+			debug.SetTraceback("all")
+			panic(fmt.Sprintf("quorumtest: the heap has %d MiB: something takes more and more memory", heap[0].Value.Uint64()>>20))
+		}
+	}
+}
 
 // emptyPools drops what the log store's library keeps in pools of the process: channels of one bubble may not be used in another one. A pool forgets in two collections.
 func emptyPools() {
@@ -143,7 +171,9 @@ func (c *Cluster) Pass(d time.Duration) {
 func (c *Cluster) sound() {
 	c.T.Helper()
 	if n := runtime.NumGoroutine(); n > goroutinesMax {
-		c.T.Fatalf("after %v: %d goroutines run: something starts more and more of them", c.Elapsed(), n)
+		var stacks strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+		c.T.Fatalf("after %v: %d goroutines run: something starts more and more of them\n%.4000s", c.Elapsed(), n, stacks.String())
 	}
 	if v := c.Books.Violations(); len(v) > 0 {
 		c.T.FailNow() // close prints them
@@ -258,6 +288,13 @@ func (c *Cluster) Describe() string {
 			}
 		}
 		text += "\n"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.clients {
+		if k, ok := k.(*Consumer); ok {
+			text += k.describe()
+		}
 	}
 	return text + c.Books.Describe()
 }

@@ -306,6 +306,21 @@ func (k *Consumer) ended() bool {
 	return k.over || k.cut || k.closed
 }
 
+// describe tells how the consumer is, for failures; nothing when its session is over.
+func (k *Consumer) describe() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over || k.cut || k.closed && !k.closing {
+		return ""
+	}
+	settling := 0
+	for _, list := range k.settles {
+		settling += len(list)
+	}
+	return fmt.Sprintf("%s at queue %d: %+v, subscribed %t, cancelled %t, closing %t, got %d, last d %d, drained %d, keeps %d, settles %d\n",
+		k.name, k.queue, k.plan, k.subscribed, k.cancelled, k.closing, k.got, k.lastD, k.drained, len(k.inbox)+len(k.kept), settling)
+}
+
 // work settles and reports until the session ends.
 func (k *Consumer) work() {
 	defer close(k.done)

@@ -1,5 +1,3 @@
-//go:build simulation
-
 package quorumtest
 
 import (
@@ -231,6 +229,50 @@ func TestDeadIncarnationDeliversWhatOthersHad(t *testing.T) {
 			c.Pass(5 * time.Second)
 			cut.resetFenced()
 		}
+		c.drained(q, far)
+	})
+}
+
+// TestReturnEndsAtItsBound: a dead node held far more than one log entry gives back, and the leader that gave back the first part dies, too. The rest follows without anybody's doing.
+func TestReturnEndsAtItsBound(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		const many = 30_000
+		q, leader, far := c.threeOfFour()
+		p := c.NewPublisher(far, q)
+		for range many / 500 {
+			p.Confirm(5*time.Second, 500)
+		}
+		k := c.NewConsumer(far, q, ConsumerPlan{Hold: many + 1, Window: many})
+		c.Until(5*time.Second, "all is held", func() bool { return k.Held() == many+1 })
+		far.Kill()
+		part := uint64(0)
+		c.Until(deathMillis*time.Millisecond, "a part is ready again", func() bool { part = c.Counts(q).Ready; return part > 0 })
+		if part == many+1 {
+			c.T.Error("the return has no bound")
+		}
+		leader.Kill()
+		c.Until(5*time.Second, "all is ready again", func() bool { n := c.Counts(q); return n.Ready == many+1 && n.Unacked == 0 })
+		leader.Start()
+		c.Until(5*time.Second, "the replicas are equal", func() bool { return c.equalReplicas(q) })
+	})
+}
+
+// TestBatchUnderWayOutlivesItsNode: a node's first batch to a queue is in the log and not committed when the node is killed and comes back; whoever looks for the dead then finds nothing in the machine. When
+// it is applied it makes a session that nobody would ever end.
+func TestBatchUnderWayOutlivesItsNode(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		q := c.Declare(c.Node(1), "q", 1, 2, 3)
+		c.NewPublisher(c.Node(1), q).Confirm(2*time.Second, 10)
+		far := c.Node(4)
+		c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool { return carriesEntries(m, uint64(q)) }})
+		c.NewConsumer(far, q, ConsumerPlan{Hold: 100})
+		c.Pass(100 * time.Millisecond)
+		far.Kill()
+		far.Start()
+		c.Pass(time.Second)
+		c.SetRaftFaults(RaftFaults{})
+		c.NewPublisher(c.Node(1), q).Confirm(5*time.Second, 1)
+		c.Until(5*time.Second, "the dead incarnation's session is gone", func() bool { n := c.Counts(q); return n.Ready == 11 && n.Consumers+n.Unacked == 0 })
 		c.drained(q, far)
 	})
 }

@@ -1,5 +1,3 @@
-//go:build simulation
-
 package quorumtest
 
 import (

@@ -224,6 +224,9 @@ func (l *Load) Finish() {
 			return n.NextSeq > 1 && n.Ready+n.Unacked == 0 && l.held(q) == 0
 		})
 		l.serves(q, within)
+		if n := c.Counts(q); n.Acked > n.Enqueued {
+			c.T.Errorf("queue %d counts %d acknowledgements of %d messages", q, n.Acked, n.Enqueued)
+		}
 		c.Until(within, "the replicas are equal", func() bool { return c.equalReplicas(q) })
 	}
 	c.Books.CheckDrained(l.plan.Queues...)

@@ -1,14 +1,14 @@
-//go:build simulation
-
 package quorumtest
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	pb "github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
 )
 
 // PROTOCOL 1. Each test is named after what goes wrong without the rule.
@@ -157,26 +157,83 @@ func TestMinorityConfirms(t *testing.T) {
 
 // TestUnreadyLeaderIsStormed: a leader is known but cannot take office for a while; whoever has full windows offers them again and again, and no more often than that.
 func TestUnreadyLeaderIsStormed(t *testing.T) {
-	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
-		q, leader, far := c.threeOfFour()
+	for _, latency := range []time.Duration{0, time.Millisecond} {
+		t.Run(latency.String(), func(t *testing.T) {
+			Run(t, Options{Nodes: 4, Latency: latency}, func(c *Cluster) {
+				q, leader, far := c.threeOfFour()
+				var open []*Publisher
+				for _, n := range c.Others(leader) {
+					p := c.NewPublisher(n, q)
+					p.Confirm(2*time.Second, 1)
+					open = append(open, p)
+				}
+				c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool { return carriesEntries(m, uint64(q)) }})
+				leader.Kill()
+				for range 8 {
+					for _, p := range open {
+						p.Send(2, 0)
+					}
+					c.Pass(5 * time.Millisecond)
+				}
+				c.Pass(time.Second)
+				before := c.Net.Sent(far.Name)
+				c.Pass(4 * time.Second)
+				if sent := c.Net.Sent(far.Name) - before; sent > 5_000 {
+					c.T.Errorf("%s sent %d messages in 4 s", far.Name, sent)
+				}
+				c.SetRaftFaults(RaftFaults{})
+				c.Until(5*time.Second, "every publish is answered", func() bool { return open[0].Open()+open[1].Open()+open[2].Open() == 0 })
+				leader.Start()
+				c.drained(q, far)
+			})
+		})
+	}
+}
+
+// TestSealedQueueIsStormed: windows full of batches wait at a sealed queue. Each is refused and offered again, which must not multiply them.
+func TestSealedQueueIsStormed(t *testing.T) {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		catalogue := c.catalogueLeader()
+		at := c.Others(catalogue)[0]
+		members := c.Others(at, catalogue)
+		q := c.Declare(at, "q", members[0].ID, members[1].ID, members[2].ID)
+		c.AwaitRunning(q)
+		leader := c.AwaitLeader(q)
+		c.cutBoth(at, catalogue, 1)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := at.Host().DeleteQueue(context.Background(), q, queue.IfEmpty)
+			failed <- err
+		}()
+		c.Pass(200 * time.Millisecond)
+		before, _ := leader.Host().QueueStatus(q)
 		var open []*Publisher
-		for _, n := range c.Others(leader) {
-			p := c.NewPublisher(n, q)
-			p.Confirm(2*time.Second, 1)
-			open = append(open, p)
+		for _, n := range c.Others(at) {
+			open = append(open, c.NewPublisher(n, q))
 		}
-		c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool { return carriesEntries(m, uint64(q)) }})
-		leader.Kill()
-		for range 8 {
+		for range 6 {
 			for _, p := range open {
-				p.Send(2, 0)
+				p.Send(1, 0)
 			}
-			c.Pass(5 * time.Millisecond)
+			c.Pass(3 * time.Millisecond)
 		}
-		c.Pass(5 * time.Second)
-		c.SetRaftFaults(RaftFaults{})
-		c.Until(5*time.Second, "every publish is answered", func() bool { return open[0].Open()+open[1].Open()+open[2].Open() == 0 })
-		leader.Start()
-		c.drained(q, far)
+		c.Pass(1500 * time.Millisecond) // the leader asks after two seconds whether the delete was given up
+		after, _ := leader.Host().QueueStatus(q)
+		if grown := after.Applied - before.Applied; grown > 1000 {
+			c.T.Errorf("16 batches made %d log entries", grown)
+		}
+		c.Until(10*time.Second, "all is confirmed", func() bool {
+			for _, p := range open {
+				if p.Confirmed() != 6 {
+					return false
+				}
+			}
+			return true
+		})
+		if err := <-failed; err == nil {
+			c.T.Error("the delete took effect")
+		}
+		c.Heal()
+		c.drained(q, at)
 	})
 }

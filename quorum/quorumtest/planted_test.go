@@ -1,59 +1,99 @@
-//go:build simulation
-
 package quorumtest
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 )
 
-// mutantVariable names the planted bug of package queue that a build with the tag queuemutants has; the numbers are those of queue/mutant.go.
-const mutantVariable = "WARREN_QUEUE_MUTANT"
+// plantedVariable names the planted bug of a build with plantedTags: where it is and its number in queue/mutant.go or quorum/mutant.go.
+const (
+	plantedVariable = "WARREN_PLANTED_BUG"
+	plantedTags     = "queuemutants,quorummutants"
 
-// planted are bugs that a cluster test must see, each with a build tag, the tests that see it and what they say.
+	inQueue  = "queue"
+	inQuorum = "quorum"
+	inDisk   = "disk"
+)
+
+// planted are bugs that a cluster test must see, each with the tests that see it and what they say.
 var planted = []struct {
-	name, tag, mutant string
-	run               string
-	says              string
+	name, home string
+	number     int
+	run        string
+	says       string
 }{
-	{"confirmed before it is proposed", "plantedbug_early_confirm", "", "^TestSeeds$", `confirmed messages are lost|were outstanding`},
-	{"the flag of redelivered messages is lost", "queuemutants", "2", "^TestClosedSessionKeepsMessages$", `without the flag|with the flag false`},
-	{"one message more than the prefetch", "queuemutants", "4", "^TestSeeds$", `beyond its prefetch`},
-	{"a repeated batch is applied again", "queuemutants", "5", "^TestLostProposalStopsThePipeline$", `stands? in the queue`},
-	{"snapshots omit what is unacked", "queuemutants", "6", "^TestSnapshotOmitsUnacked$", `lost|outstanding|in vain`},
-	{"a drained window stays full", "queuemutants", "8", "^TestCluster$", `waited .* in vain`},
-	{"the fence of a dead incarnation is forgotten", "queuemutants", "12", "^TestFirstBatchOfDeadIncarnationMakesASession$", `a dead incarnation consumes|in vain`},
+	{"messages return to the tail", inQueue, 1, "^TestSeeds$", `delivered twice|for the first time after|stands at`},
+	{"the flag of redelivered messages is lost", inQueue, 2, "^TestClosedSessionKeepsMessages$", `without the flag|with the flag false`},
+	{"an acknowledgement is applied twice", inQueue, 3, "^TestSeeds$", `acknowledgements of`},
+	{"one message more than the prefetch", inQueue, 4, "^TestSeeds$", `beyond its prefetch`},
+	{"a repeated batch is applied again", inQueue, 5, "^TestLostProposalStopsThePipeline$", `stands? in the queue`},
+	{"snapshots omit what is unacked", inQueue, 6, "^TestSnapshotOmitsUnacked$", `lost|outstanding|in vain`},
+	{"a drained window stays full", inQueue, 8, "^TestCluster$", `waited .* in vain`},
+	{"a consumer is served alone", inQueue, 10, "^TestSeeds$", `every consumer gets a message`},
+	{"the fence of a dead incarnation is forgotten", inQueue, 12, "^TestFirstBatchOfDeadIncarnationMakesASession$", `a dead incarnation consumes|in vain`},
+	{"confirmed before it is proposed", inQuorum, 1, "^TestSeeds$", `confirmed messages are lost|were outstanding`},
+	{"confirmed before a majority has it", inQuorum, 2, "^TestMinorityConfirms$", `a minority confirms`},
+	{"a neighbour's body is delivered", inQuorum, 3, "^TestBacklogOnDiskIsMixedUp$", `stands in the queue twice|delivered twice|stands at`},
+	{"a new leader forgets the dead", inQuorum, 4, "^TestNewLeaderForgetsDeaths$", `in vain`},
+	{"a death that came before the first batch is forgotten", inQuorum, 5, "^TestBatchUnderWayOutlivesItsNode$", `in vain`},
+	{"a node trusts its view longer than its lease", inQuorum, 6, "^TestDeclaredQueueIsUnknownElsewhere$", `trusts a view without`},
+	{"the catalogue answers before all have heard", inQuorum, 7, "^TestDeclaredQueueIsUnknownElsewhere$", `trusts a view without`},
+	{"a new leader of the catalogue forgets leases", inQuorum, 8, "^TestNewCatalogueLeaderForgetsLeases$", `trusts a view without`},
+	{"a member kicks without a majority", inQuorum, 9, "^TestReturningMemberDeposesGoodLeader$", `led by`},
+	{"the stream of a former attachment is taken", inQuorum, 10, "^TestReplicaThatIsBehindDeliversAgain$", `gets delivery|delivered twice`},
+	{"what was held back is let through twice", inQuorum, 11, "^TestHeldBackDeliveriesComeTwice$", `gets delivery|delivered twice`},
+	{"a replica that is behind serves", inQuorum, 12, "^TestReplicaThatIsBehindDeliversAgain$", `gets delivery|delivered twice`},
+	{"the leader forgets what it proposed", inQuorum, 13, "^TestResentBatchStandsInTheLogTwice$", `made \d+ log entries`},
+	{"nothing is sent again", inQuorum, 14, "^TestNewTermLosesOrDoublesBatches$", `in vain`},
+	{"a seal is never taken back", inQuorum, 15, "^TestSealLastsForEver$", `in vain`},
+	{"timers are forgotten", inQuorum, 16, "^TestReturnEndsAtItsBound$", `in vain`},
+	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|stands? in the queue|comes again|were outstanding`},
 }
 
-// TestPlantedBugsAreFound builds this package with bugs in the packages below and wants its tests to fail for the right reason. Checkers that find none of them would prove nothing.
+// TestPlantedBugsAreFound builds this package with bugs planted below it and wants its tests to fail for the right reason. Checkers that find none of them would prove nothing.
 func TestPlantedBugsAreFound(t *testing.T) {
-	if testing.Short() || os.Getenv(mutantVariable) != "" {
-		t.Skip("needs builds of its own")
+	if testing.Short() || isWorker() {
+		t.Skip("needs a build of its own")
 	}
-	built := map[string]string{}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command:", err)
+	}
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "planted.test")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags="+plantedTags, "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("the build with planted bugs failed (it takes the compiler's and linker's memory, whatever limit this test runs under): %v\n%s", err, out)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		t.Fatalf("the build with planted bugs left no binary: is this the package's directory? %v", err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, bug := range planted {
-		binary := built[bug.tag]
-		if binary == "" {
-			binary = filepath.Join(t.TempDir(), "planted.test")
-			if out, err := exec.Command("go", "test", "-c", "-tags="+bug.tag, "-o", binary, ".").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			built[bug.tag] = binary
-		}
-		t.Run(bug.name, func(t *testing.T) {
-			cmd := exec.Command(binary, "-test.run="+bug.run, "-test.failfast", "-seeds=60")
-			cmd.Env = append(os.Environ(), mutantVariable+"="+bug.mutant)
-			out, err := cmd.CombinedOutput()
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			out, err := runWorker(t.Context(), binary, plantedVariable+"="+fmt.Sprint(bug.home, " ", bug.number), "-test.run="+bug.run, "-test.failfast", "-seeds=60")
+			var failed *exec.ExitError
 			switch {
+			case err == nil && strings.Contains(out, "no tests to run"):
+				t.Errorf("%s: there is no test %s", bug.name, bug.run)
 			case err == nil:
-				t.Error("nothing was found")
-			case !regexp.MustCompile(bug.says).Match(out):
-				t.Errorf("what was found is not what was planted:\n%s", out)
+				t.Errorf("%s: nothing was found", bug.name)
+			case !errors.As(err, &failed):
+				t.Errorf("%s: the tests cannot be run: %v", bug.name, err)
+			case !regexp.MustCompile(bug.says).MatchString(out):
+				t.Errorf("%s: what was found is not what was planted (%v):\n%s", bug.name, err, tail(out))
 			default:
-				t.Logf("found: %s", regexp.MustCompile(`.*(`+bug.says+`).*`).Find(out))
+				t.Logf("%s: %s", bug.name, strings.TrimSpace(regexp.MustCompile(`.*(`+bug.says+`).*`).FindString(out)))
 			}
 		})
 	}

@@ -1,5 +1,3 @@
-//go:build simulation
-
 package quorumtest
 
 import (
@@ -7,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seedCount = flag.Int("seeds", envInt("WARREN_SEEDS", 180), "how many random schedules TestSeeds runs")
+	seedCount = flag.Int("seeds", envInt("WARREN_SEEDS", 300), "how many random schedules TestSeeds runs")
 	seedFirst = flag.Int("seed", 1, "the first of them")
 )
 
@@ -26,11 +26,49 @@ func envInt(name string, otherwise int) int {
 	return otherwise
 }
 
-// TestSeeds runs random schedules of faults under random load.
+// seedsAtOnce is how many seeds one process runs.
+const seedsAtOnce = 20
+
+// TestSeeds runs random schedules of faults under random load: a few in this process, many in processes of their own.
 func TestSeeds(t *testing.T) {
-	for seed := *seedFirst; seed < *seedFirst+*seedCount; seed++ {
+	count := *seedCount
+	if testing.Short() {
+		count = min(count, seedsAtOnce)
+	}
+	if count > seedsAtOnce && !isWorker() {
+		t.Parallel()
+		manySeeds(t, *seedFirst, count)
+		return
+	}
+	for seed := *seedFirst; seed < *seedFirst+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runSeed(t, uint64(seed)) })
 	}
+}
+
+// manySeeds runs seeds in as many processes as there are processors. Every second process has one processor only: goroutines then run in another order, and in less time.
+func manySeeds(t *testing.T, first, count int) {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for from := range next {
+				n := min(seedsAtOnce, first+count-from)
+				env := fmt.Sprint("GOMAXPROCS=", 1+(from-first)/seedsAtOnce%2*(runtime.GOMAXPROCS(0)-1))
+				if out, err := runWorker(t.Context(), binary, env, "-test.run=^TestSeeds$", "-seed="+strconv.Itoa(from), "-seeds="+strconv.Itoa(n)); err != nil {
+					t.Errorf("seeds %d to %d, %s: %v\n%s", from, from+n-1, env, err, tail(out))
+				}
+			}
+		})
+	}
+	for from := first; from < first+count; from += seedsAtOnce {
+		next <- from
+	}
+	close(next)
+	all.Wait()
 }
 
 func runSeed(t *testing.T, seed uint64) {

@@ -1,5 +1,3 @@
-//go:build simulation
-
 package quorumtest
 
 import (
@@ -10,6 +8,7 @@ import (
 
 	pb "github.com/lni/dragonboat/v4/raftpb"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -219,4 +218,56 @@ func TestHeldBackDeliveriesComeTwice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReplicaThatIsBehindDeliversAgain: a node's own replica gets no entries any more, so that the leader's serves the node. The way back must wait until it has all that the node has seen: what it
+// applies later was delivered before.
+func TestReplicaThatIsBehindDeliversAgain(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		q := c.Declare(c.Node(1), "q")
+		c.NewPublisher(c.Node(1), q).Confirm(2*time.Second, 1)
+		behind := c.Others(c.AwaitLeader(q))[0]
+		k := c.NewConsumer(behind, q, ConsumerPlan{Hold: 100})
+		p := c.NewPublisher(behind, q)
+		got := 1
+		for _, away := range []time.Duration{0, (limits.AwayMillis + 2*limits.AttachMillis) * time.Millisecond} {
+			c.SetRaftFaults(RaftFaults{Lose: func(_, to meta.NodeID, m *pb.Message) bool { return to == behind.ID && carriesEntries(m, uint64(q)) }})
+			p.Confirm(4*time.Second, 10)
+			got += 10
+			c.Until(time.Second, "they are delivered", func() bool { return k.Got() == got })
+			c.Pass(away)
+			c.SetRaftFaults(RaftFaults{})
+			c.Until(5*time.Second, "the replicas are equal", func() bool { return c.equalReplicas(q) })
+			p.Confirm(2*time.Second, 10)
+			got += 10
+		}
+		k.Release()
+		c.drained(q, behind)
+	})
+}
+
+// TestBacklogOnDiskIsMixedUp: messages whose bodies are on disk only come whole, in order, and each its own.
+func TestBacklogOnDiskIsMixedUp(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 4 << 10, BodiesInMemoryBytes: 1}, func(c *Cluster) {
+		q, _, far := c.threeOfFour()
+		p := c.NewPublisher(far, q)
+		for range 30 {
+			p.Send(20, 500)
+			p.Confirm(3*time.Second, 1)
+		}
+		inMemory := func() (bytes int64) {
+			for _, n := range c.Nodes[:3] {
+				st, _ := n.Host().QueueStatus(q)
+				bytes += st.BodyBytesInMemory
+			}
+			return bytes
+		}
+		c.Until(5*time.Second, "most bodies are on disk only", func() bool { return inMemory() < 3*30*20*500/2 })
+		for _, n := range c.Nodes {
+			k := c.NewConsumer(n, q, ConsumerPlan{Window: 20, Hold: 30, Return: 0.1})
+			c.Until(5*time.Second, "some came", func() bool { return k.Got() >= 100 })
+			k.Close()
+		}
+		c.drained(q, far)
+	})
 }

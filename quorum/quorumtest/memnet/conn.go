@@ -244,6 +244,7 @@ func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
 // sendLocked puts a segment on its way.
 func (p *pipe) sendLocked(s segment) {
 	p.used += len(s.data)
+	p.net.sent[p.route.from]++
 	if !p.net.openLocked(p.route) {
 		s.held = true
 		p.segments = append(p.segments, s)

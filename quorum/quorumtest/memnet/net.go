@@ -40,6 +40,7 @@ type Net struct {
 	conns   []*Conn // ends of open connections, in order of their opening
 	latency map[route]time.Duration
 	cuts    map[route]Fault
+	sent    map[string]int // segments by host
 }
 
 // route is one direction between two hosts.
@@ -53,7 +54,7 @@ func (r route) compare(o route) int {
 
 // New makes a network without hosts, latency or faults.
 func New() *Net {
-	n := &Net{hosts: make(map[string]*Host), latency: make(map[route]time.Duration), cuts: make(map[route]Fault)}
+	n := &Net{hosts: make(map[string]*Host), latency: make(map[route]time.Duration), cuts: make(map[route]Fault), sent: make(map[string]int)}
 	n.changed = sync.NewCond(&n.mu)
 	return n
 }
@@ -68,6 +69,13 @@ func (n *Net) Host(name string) *Host {
 		n.hosts[name] = h
 	}
 	return h
+}
+
+// Sent returns how many segments a host has sent.
+func (n *Net) Sent(host string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sent[host]
 }
 
 // SetLatency sets how long bytes travel from one host to another. An empty from or to means any host that has no value of its own. What is on its way keeps its

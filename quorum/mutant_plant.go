@@ -1,19 +1,25 @@
-//go:build plantedbug_early_confirm
+//go:build quorummutants || plantedbug_early_confirm
 
 package quorum
 
-import (
-	"time"
-)
-
-// confirmEarly is a planted bug: batches are answered before they are proposed. The reliability tests must catch it.
-const confirmEarly = true
+import "time"
 
 // plantedDelay is how long a batch is kept from the log after it was answered.
 const plantedDelay = 30 * time.Millisecond
 
-func (p *pipeline) plant(b *batch) {
-	t, k, buf := p.target, b.k, append([]byte(nil), b.buf...)
+// plant answers a batch before it is committed; unless it is proposed already, that comes later.
+func (p *pipeline) plant(b *batch, proposed bool) {
+	k := b.k
+	go func() {
+		for !p.first(k) {
+			time.Sleep(time.Millisecond)
+		}
+		p.answered(k, nil)
+	}()
+	if proposed {
+		return
+	}
+	t, buf := p.target, append([]byte(nil), b.buf...)
 	time.AfterFunc(plantedDelay, func() {
 		for range 100 {
 			if _, _, err := t.propose(p.id, k, buf); err == nil {
@@ -22,12 +28,6 @@ func (p *pipeline) plant(b *batch) {
 			time.Sleep(time.Millisecond)
 		}
 	})
-	go func() {
-		for !p.first(k) {
-			time.Sleep(time.Millisecond)
-		}
-		p.answered(k, nil)
-	}()
 }
 
 // first tells whether k is the first batch in flight: answers keep their order.

@@ -1,0 +1,5 @@
+//go:build plantedbug_early_confirm && !quorummutants
+
+package quorum
+
+const mutant = mutantConfirmEarly

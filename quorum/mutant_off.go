@@ -1,0 +1,7 @@
+//go:build !quorummutants && !plantedbug_early_confirm
+
+package quorum
+
+const mutant = mutantNone
+
+func (p *pipeline) plant(*batch, bool) {}

@@ -1,0 +1,6 @@
+//go:build quorummutants
+
+package quorum
+
+// mutant is the planted bug that is on.
+var mutant = mutantNone
