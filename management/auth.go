@@ -103,21 +103,13 @@ func mayManage(u *meta.User) bool {
 	return isMonitor(u) || u.HasTag(tagPolicymaker) || u.HasTag(tagManagement)
 }
 
-// administrator and monitor guard handlers for which a tag is needed.
-func administrator(h handler) handler {
-	return func(c *call) error {
-		if !isAdministrator(c.user) {
-			return notAuthorised("Not administrator user")
-		}
-		return h(c)
+// check checks that the user has the tag for an operation.
+func (a access) check(u *meta.User) *failure {
+	switch {
+	case a == administrators && !isAdministrator(u):
+		return notAuthorised("Not administrator user")
+	case a == monitors && !isMonitor(u):
+		return notAuthorised("Not monitor user")
 	}
-}
-
-func monitor(h handler) handler {
-	return func(c *call) error {
-		if !isMonitor(c.user) {
-			return notAuthorised("Not monitor user")
-		}
-		return h(c)
-	}
+	return nil
 }

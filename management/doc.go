@@ -4,7 +4,7 @@
 // Hop before: an HTTP client (amqpctl, RabbitMQ's tools, a browser, a scraper) through a listener that package internal/node opens. Hop after: reads come from
 // the catalogue's View, from quorum.QueueStatus, from the broker's registry, and from the same package on the other nodes (Host.AskNode); writes go through Host.Do, Host.DeleteQueue,
 // Host.AddReplica and Host.RemoveReplica; messages are published, got and purged by the broker. One file per resource: overview, nodes, connections, channels, consumers, exchanges, bindings,
-// queues, replicas, messages, peek, vhosts, users, permissions, cluster, health. The rest serves all of them: router, auth, sessions and access (who may), request and table (JSON in), writer and list (JSON
+// queues, replicas, messages, peek, vhosts, users, permissions, cluster, health. The rest serves all of them: routes (the one list of operations, from which openapi makes the description), router, auth, sessions and access (who may), request and table (JSON in), writer and list (JSON
 // out: columns, sorting, pages), errors (the one table from refusals to HTTP), sampler, rates, history and histories (numbers over time), resources (what the process uses), prometheus; questions, peers and pack
 // (what nodes ask each other, and how it is written), report and cluster_queues (what they tell once a second, and whose word counts).
 //

@@ -203,7 +203,9 @@ func memberFailure(err error, q *meta.Queue, node string) error {
 	what := queueResource(q.VHost, q.Name)
 	switch {
 	case errors.Is(err, quorum.ErrNoNode):
-		return unavailable(fmt.Sprintf("node_not_running: the cluster has no node '%s' that is up", node))
+		return noSuchNode(node)
+	case errors.Is(err, quorum.ErrNoMember):
+		return unavailable(fmt.Sprintf("not_member: node '%s' has no replica of %s", node, what))
 	case errors.Is(err, quorum.ErrLastMember):
 		return unavailable(fmt.Sprintf("last_node: node '%s' has the only replica of %s; delete the queue instead", node, what))
 	case errors.Is(err, quorum.ErrNoLeader):
@@ -214,6 +216,11 @@ func memberFailure(err error, q *meta.Queue, node string) error {
 		return hostFailure(err, what)
 	}
 	return unavailable("the replicas of " + what.String() + " could not be changed: " + err.Error())
+}
+
+// noSuchNode is the answer to a change of replicas on a node that is not there.
+func noSuchNode(node string) *failure {
+	return unavailable(fmt.Sprintf("node_not_running: the cluster has no node '%s' that is up", node))
 }
 
 func timeoutFailure(err error, what resource) error {

@@ -222,6 +222,22 @@ func (h *fakeHost) RemoveReplica(_ context.Context, id meta.QueueID, node meta.N
 	return h.setMembers(q, slices.DeleteFunc(slices.Clone(q.Members), func(m meta.Member) bool { return m.Node == node }))
 }
 
+func (h *fakeHost) MoveLeader(_ context.Context, id meta.QueueID, node meta.NodeID) error {
+	q := h.Catalogue().View.QueueByID(id)
+	switch _, member := q.MemberOn(node); {
+	case h.failure != nil:
+		return h.failure
+	case !member:
+		return quorum.ErrNoMember
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := h.status[id]
+	st.State, st.Leader = quorum.StateRunning, node
+	h.status[id] = st
+	return nil
+}
+
 func (h *fakeHost) setMembers(q *meta.Queue, members []meta.Member) error {
 	if r := h.apply(meta.Command{Op: meta.OpSetMembers, Queue: meta.Queue{ID: q.ID, Members: members}, Token: q.MembersIndex + 1})[0]; r.Reason != meta.ReasonOK {
 		return fmt.Errorf("%v", r.Reason)

@@ -2,6 +2,12 @@ package management
 
 import (
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/warrenmq/warren/meta"
 )
 
 // health is GET /livez and /readyz, without a login: whether the process answers, and whether it serves clients.
@@ -36,18 +42,48 @@ func aliveness(c *call) error {
 	if err := c.readVHost(c.params[0]); err != nil {
 		return err
 	}
-	return c.object(http.StatusOK, func(w *writer) { w.Str("status", "ok") })
+	return healthy(c)
 }
 
-// alarms is GET /health/checks/alarms.
-func alarms(c *call) error {
-	list := c.s.opt.Alarms()
-	if len(list) == 0 {
-		return c.object(http.StatusOK, func(w *writer) { w.Str("status", "ok") })
+// healthy answers a check of something that is well as long as the API answers.
+func healthy(c *call) error { return c.checked("", nil) }
+
+// healthyNode is GET /healthchecks/node/NODE, which checks nothing in RabbitMQ either.
+func healthyNode(c *call) error {
+	if c.view.NodeNamed(c.params[0]) == nil {
+		return objectNotFound()
 	}
-	return c.object(http.StatusServiceUnavailable, func(w *writer) {
-		w.Str("status", "failed")
-		w.Str("reason", "There are alarms in effect in the cluster")
+	return healthy(c)
+}
+
+// checked answers a check: 200 without a reason, 503 with one; more writes what else there is to say.
+func (c *call) checked(reason string, more func(*writer)) error {
+	status, word := http.StatusOK, "ok"
+	if reason != "" {
+		status, word = http.StatusServiceUnavailable, "failed"
+	}
+	return c.object(status, func(w *writer) {
+		w.Str("status", word)
+		if reason != "" {
+			w.Str("reason", reason)
+		}
+		if more != nil {
+			more(w)
+		}
+	})
+}
+
+func (c *call) checkAlarms(where string, counts func(Alarm) bool) error {
+	var list []Alarm
+	for _, a := range c.s.opt.Alarms() {
+		if counts(a) {
+			list = append(list, a)
+		}
+	}
+	if list == nil {
+		return healthy(c)
+	}
+	return c.checked("There are alarms in effect "+where, func(w *writer) {
 		if w.Array("alarms") {
 			for _, a := range list {
 				w.Object("")
@@ -59,3 +95,162 @@ func alarms(c *call) error {
 		}
 	})
 }
+
+// checkAlarms is GET /health/checks/alarms, checkLocalAlarms .../local-alarms.
+func checkAlarms(c *call) error {
+	return c.checkAlarms("in the cluster", func(Alarm) bool { return true })
+}
+
+func checkLocalAlarms(c *call) error {
+	return c.checkAlarms("on the node", func(a Alarm) bool { return a.Node == c.s.nodeName(c.view) })
+}
+
+// checkReady is GET /health/checks/is-in-service and .../ready-to-serve-clients.
+func checkReady(c *call) error {
+	if err := c.s.opt.Ready(); err != nil {
+		return c.checked(err.Error(), nil)
+	}
+	return healthy(c)
+}
+
+// checkConnections is GET /health/checks/below-node-connection-limit. There is no limit.
+func checkConnections(c *call) error {
+	n := c.s.sampler.snapshot().node
+	return c.checked("", func(w *writer) {
+		w.Uint("connections", n.connections())
+		w.Str("limit", "infinity")
+	})
+}
+
+// checkPort is GET /health/checks/port-listener/PORT.
+func checkPort(c *call) error {
+	port, err := strconv.Atoi(c.params[0])
+	if err != nil {
+		return badRequest("Invalid port")
+	}
+	var ports []int
+	for _, l := range c.s.opt.Listeners() {
+		ports = append(ports, l.Port)
+	}
+	if slices.Contains(ports, port) {
+		return c.checked("", func(w *writer) { w.Int("port", int64(port)) })
+	}
+	return c.checked("No active listener", func(w *writer) {
+		w.Int("missing", int64(port))
+		if w.Array("ports") {
+			for _, p := range ports {
+				w.Int("", int64(p))
+			}
+			w.EndArray()
+		}
+	})
+}
+
+// protocolNames are other names of protocols.
+var protocolNames = map[string]string{"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqp/ssl": "amqps", "management": "http", "prometheus": "http/prometheus"}
+
+// checkProtocols is GET /health/checks/protocol-listener/PROTOCOL,PROTOCOL...: RabbitMQ up to 4.0 takes one protocol and names it under another key, which is there, too.
+func checkProtocols(c *call) error {
+	var here, wanted, missing []string
+	for _, l := range c.s.opt.Listeners() {
+		here = append(here, l.Protocol)
+	}
+	for name := range strings.SplitSeq(c.params[0], ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if other, ok := protocolNames[name]; ok {
+			name = other
+		}
+		wanted = append(wanted, name)
+		if !slices.Contains(here, name) {
+			missing = append(missing, name)
+		}
+	}
+	if missing == nil {
+		return c.checked("", func(w *writer) {
+			w.Str("protocol", wanted[0])
+			w.Strings("protocols", wanted)
+		})
+	}
+	return c.checked("No active listener", func(w *writer) {
+		w.Str("missing", strings.Join(missing, ","))
+		w.Strings("protocols", slices.Compact(here))
+	})
+}
+
+// checkCertificates is GET /health/checks/certificate-expiration/NUMBER/UNIT. There are no certificates.
+func checkCertificates(c *call) error {
+	if n, err := strconv.Atoi(c.params[0]); err != nil || n < 0 {
+		return badRequest("Invalid expiration value.")
+	}
+	if !slices.Contains([]string{"days", "weeks", "months", "years"}, c.params[1]) {
+		return badRequest("Time unit not recognised. Supported units: days, weeks, months, years.")
+	}
+	return healthy(c)
+}
+
+// checkQuorumCritical is GET /health/checks/node-is-quorum-critical: whether queues would be without a majority if this node went.
+func checkQuorumCritical(c *call) error {
+	self, nodes := c.s.opt.Host.Node(), 0
+	for n := range c.view.Nodes() {
+		if !n.Replaced {
+			nodes++
+		}
+	}
+	if nodes == 1 {
+		return c.object(http.StatusOK, func(w *writer) {
+			w.Str("status", "ok")
+			w.Str("reason", "single node cluster")
+		})
+	}
+	return c.checkQueues("There are quorum queues that would lose their quorum if the target node is shut down", func(s *queueSample) bool {
+		st := &s.status
+		return slices.Contains(st.Online, self) && len(st.Online)-1 <= len(st.Members)/2
+	})
+}
+
+// checkQueues fails if there are durable queues that are not well.
+func (c *call) checkQueues(reason string, ill func(*queueSample) bool) error {
+	var list []*meta.Queue
+	for _, s := range c.s.sampler.snapshot().queues {
+		if s.queue.Durable && c.sees(s.queue.VHost) && ill(s) {
+			list = append(list, s.queue)
+		}
+	}
+	if list == nil {
+		return healthy(c)
+	}
+	return c.checked(reason, func(w *writer) {
+		if w.Array("queues") {
+			for _, q := range list {
+				w.Object("")
+				w.Str("readable_name", queueResource(q.VHost, q.Name).String())
+				w.Str("name", q.Name)
+				w.Str("virtual_host", q.VHost)
+				w.Str("type", q.Type)
+				w.End()
+			}
+			w.EndArray()
+		}
+	})
+}
+
+// The checks for leaders are GET /health/checks/quorum-queues-without-elected-leaders/...; a queue that sleeps for want of work is well.
+func (c *call) checkLeaders(vhost, pattern string) error {
+	if vhost != "" {
+		if err := c.readVHost(vhost); err != nil {
+			return err
+		}
+	}
+	match, err := regexp.Compile(pattern)
+	if err != nil || len(pattern) > nameFilterBytesMax {
+		return badRequest("Invalid pattern")
+	}
+	return c.checkQueues("There are quorum queues without an elected leader", func(s *queueSample) bool {
+		return (vhost == "" || s.queue.VHost == vhost) && match.MatchString(s.queue.Name) && stateWord(&s.status) != "running"
+	})
+}
+
+func checkLeaders(c *call) error              { return c.checkLeaders("", "") }
+func checkMatchingLeaders(c *call) error      { return c.checkLeaders("", c.params[0]) }
+func checkVHostLeaders(c *call) error         { return c.checkLeaders(c.params[0], "") }
+func checkVHostMatchingLeaders(c *call) error { return c.checkLeaders(c.params[0], c.params[1]) }

@@ -210,6 +210,30 @@ func putQueue(c *call) error {
 	return c.made(reply.Existed)
 }
 
+// queueAction is POST /queues/VHOST/NAME/actions. The actions that RabbitMQ had were about mirrors.
+func queueAction(c *call) error {
+	vhost, name := c.params[0], c.params[1]
+	if err := c.changeVHost(vhost); err != nil {
+		return err
+	}
+	if c.view.Queue(vhost, name) == nil {
+		return objectNotFound()
+	}
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	if err := b.require("action"); err != nil {
+		return err
+	}
+	switch action := plainJSON(b["action"]); action {
+	case "sync", "cancel_sync":
+		return c.empty(http.StatusNoContent)
+	default:
+		return badRequestWords("unknown", action)
+	}
+}
+
 // mayDeadLetter checks what a dead-letter exchange asks for: to read the queue and to write to the exchange.
 func (c *call) mayDeadLetter(q *meta.Queue, what resource) error {
 	v, ok := q.Arguments.Get("x-dead-letter-exchange")

@@ -3,7 +3,9 @@ package management
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/warrenmq/warren/meta"
@@ -109,6 +111,11 @@ func deleteReplica(c *call) error {
 	return c.changeReplica(http.StatusAccepted, c.s.opt.Host.RemoveReplica, anyNode, quorum.ErrNoMember)
 }
 
+// moveLeader is POST /queues/quorum/VHOST/NAME/leader with {"node":NAME}, which RabbitMQ has in rabbitmq-queues only.
+func moveLeader(c *call) error {
+	return c.changeReplica(http.StatusNoContent, c.s.opt.Host.MoveLeader, c.s.opt.Host.NodeUp, nil)
+}
+
 // changeReplica changes the members of a queue. may tells whether the node can be meant; done is the error that says that it is as wanted already.
 func (c *call) changeReplica(status int, change func(context.Context, meta.QueueID, meta.NodeID) error, may func(meta.NodeID) bool, done error) error {
 	q, err := c.replicated()
@@ -137,10 +144,88 @@ func (c *call) changeReplica(status int, change func(context.Context, meta.Queue
 	defer cancel()
 	err = change(ctx, q.ID, node.ID)
 	switch {
-	case err == nil, errors.Is(err, done):
+	case err == nil, done != nil && errors.Is(err, done):
 		return c.empty(status)
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
 	return memberFailure(err, q, name)
+}
+
+// bulkTimeout bounds a change of many queues.
+const bulkTimeout = 4 * time.Minute
+
+// growReplicas is POST /queues/quorum/replicas/on/NODE/grow: a replica on the node for every durable queue that matches vhost_pattern and queue_pattern and has none there; with the strategy
+// even only for those with an even number of replicas.
+func growReplicas(c *call) error {
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	strategy, err := b.text("strategy", "all")
+	if err != nil || strategy != "all" && strategy != "even" {
+		return badRequest("Unsupported strategy. Please use all or even.")
+	}
+	var patterns [2]*regexp.Regexp
+	for i, key := range [...]string{"vhost_pattern", "queue_pattern"} {
+		text, err := b.text(key, ".*")
+		if err != nil {
+			return err
+		}
+		if patterns[i], err = regexp.Compile(text); err != nil || len(text) > nameFilterBytesMax {
+			return badRequestf("%s is not a regular expression", key)
+		}
+	}
+	node := c.view.NodeNamed(c.params[0])
+	if node == nil || node.Replaced || !c.s.opt.Host.NodeUp(node.ID) {
+		return noSuchNode(c.params[0])
+	}
+	return c.changeReplicas(http.StatusNoContent, node.ID, c.s.opt.Host.AddReplica, func(q *meta.Queue) bool {
+		_, member := q.MemberOn(node.ID)
+		return !member && patterns[0].MatchString(q.VHost) && patterns[1].MatchString(q.Name) && (strategy == "all" || len(q.Members)%2 == 0)
+	})
+}
+
+// shrinkReplicas is DELETE /queues/quorum/replicas/on/NODE/shrink: no replica on the node any more, but of queues that have no other.
+func shrinkReplicas(c *call) error {
+	node := c.view.NodeNamed(c.params[0])
+	if node == nil || node.Replaced {
+		return noSuchNode(c.params[0])
+	}
+	return c.changeReplicas(http.StatusAccepted, node.ID, c.s.opt.Host.RemoveReplica, func(q *meta.Queue) bool {
+		_, member := q.MemberOn(node.ID)
+		return member && len(q.Members) > 1
+	})
+}
+
+// changeReplicas changes the members of the durable queues that are wanted, one after the other, and goes on when one cannot be changed.
+func (c *call) changeReplicas(status int, node meta.NodeID, change func(context.Context, meta.QueueID, meta.NodeID) error, wanted func(*meta.Queue) bool) error {
+	all, cancel := context.WithTimeout(c.r.Context(), bulkTimeout)
+	defer cancel()
+	changed, refused := 0, 0
+	var first error
+	for q := range c.view.QueuesByID() {
+		if !q.Durable || !wanted(q) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(all, memberTimeout)
+		err := change(ctx, q.ID, node)
+		cancel()
+		switch {
+		case err == nil, errors.Is(err, quorum.ErrNoQueue), errors.Is(err, quorum.ErrMember), errors.Is(err, quorum.ErrNoMember):
+			changed++
+			continue
+		case first == nil:
+			first = memberFailure(err, q, nodeNamed(c.view, node))
+		}
+		if refused++; all.Err() != nil {
+			break
+		}
+	}
+	if first != nil {
+		var f *failure
+		errors.As(first, &f)
+		return unavailable(fmt.Sprintf("%d queues were changed, %d were not; the first of these: %s", changed, refused, f.reason))
+	}
+	return c.empty(status)
 }

@@ -19,11 +19,12 @@ const segmentsMax = 16
 // handler answers a request whose user is known. An error becomes the answer.
 type handler func(c *call) error
 
-// route is one path with its methods. allow is its Allow header; open says that its handlers are called without a user.
+// route is one path with its methods.
 type route struct {
-	allow   string
-	open    bool
-	methods methods
+	// path is the path as the list of operations has it, params are the names of its variable segments.
+	path    string
+	params  []string
+	methods map[string]*operation
 }
 
 // node is a place in the tree of paths.
@@ -36,19 +37,20 @@ type node struct {
 // methodOrder is how Allow lists them.
 var methodOrder = [...]string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete}
 
-// methods are the handlers of a path.
-type methods map[string]handler
-
-// add adds a path; a segment * is variable.
-func (n *node) add(path string, m methods) *route {
-	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+// add adds an operation.
+func (n *node) add(op *operation) {
+	var params []string
+	for segment := range strings.SplitSeq(op.path, "/") {
+		variable := strings.HasPrefix(segment, "{")
 		next := n.variable
-		if segment != "*" {
+		if variable {
+			params = append(params, strings.Trim(segment, "{}"))
+		} else {
 			next = n.fixed[segment]
 		}
 		if next == nil {
 			next = &node{}
-			if segment == "*" {
+			if variable {
 				n.variable = next
 			} else {
 				if n.fixed == nil {
@@ -59,18 +61,39 @@ func (n *node) add(path string, m methods) *route {
 		}
 		n = next
 	}
-	r := &route{methods: m}
-	if _, ok := m[http.MethodGet]; ok {
-		r.allow = "HEAD, "
+	if n.route == nil {
+		n.route = &route{path: op.path, params: params, methods: make(map[string]*operation)}
+	}
+	n.route.methods[op.method] = op
+}
+
+// allow is the header Allow.
+func (r *route) allow() (list string) {
+	if r.methods[http.MethodGet] != nil {
+		list = "HEAD, "
 	}
 	for _, method := range methodOrder {
-		if _, ok := m[method]; ok {
-			r.allow += method + ", "
+		if r.methods[method] != nil {
+			list += method + ", "
 		}
 	}
-	r.allow += http.MethodOptions
-	n.route = r
-	return r
+	return list + http.MethodOptions
+}
+
+// crlf takes out what AMQP names cannot have: the broker, as RabbitMQ, drops it from the names of queues and exchanges.
+var crlf = strings.NewReplacer("\r", "", "\n", "")
+
+// tidy makes the names in params those that objects have, and tells whether none is empty.
+func (r *route) tidy(params *[paramsMax]string) bool {
+	for i, name := range r.params {
+		switch name {
+		case "queue", "exchange", "source", "destination":
+			if params[i] = crlf.Replace(params[i]); params[i] == "" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // find walks the escaped path. Fixed segments come before variable ones; an empty segment matches nothing but the end.
@@ -116,13 +139,13 @@ var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodPatch, http.MethodTrace,
 }
 
-// pickMethod returns the handler for a method, or the status that is answered without one.
-func (r *route) pickMethod(method string) (handler, int) {
+// pickMethod returns the operation of a method, or the status that is answered without one.
+func (r *route) pickMethod(method string) (*operation, int) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	if h, ok := r.methods[method]; ok {
-		return h, 0
+	if op := r.methods[method]; op != nil {
+		return op, 0
 	}
 	switch {
 	case method == http.MethodOptions:

@@ -8,8 +8,9 @@ import (
 
 func TestRouter(t *testing.T) {
 	n := &node{}
-	for _, path := range []string{"queues", "queues/*", "queues/*/*", "queues/*/*/get", "queues/detailed", "connections/*", "connections/username/*", "*/fixed/*/x"} {
-		n.add(path, methods{http.MethodGet: func(*call) error { return nil }, http.MethodDelete: nil})
+	for _, path := range []string{"queues", "queues/{a}", "queues/{a}/{b}", "queues/{a}/{b}/get", "queues/detailed", "connections/{a}", "connections/username/{a}", "{a}/fixed/{b}/x"} {
+		n.add(&operation{method: http.MethodGet, path: path})
+		n.add(&operation{method: http.MethodDelete, path: path})
 	}
 	for path, want := range map[string]string{
 		"/queues": "", "/queues/": "", "/queues/%2F": "/", "/queues/%2f/": "/", "/queues/%2F/q": "/|q", "/queues/a/b%2Fc": "a|b/c", "/queues/a/get/get": "a|get",
@@ -29,7 +30,7 @@ func TestRouter(t *testing.T) {
 		}
 	}
 	var params [paramsMax]string
-	if allow := n.find("/queues", &params).allow; allow != "HEAD, GET, DELETE, OPTIONS" {
+	if allow := n.find("/queues", &params).allow(); allow != "HEAD, GET, DELETE, OPTIONS" {
 		t.Error("allow is", allow)
 	}
 }

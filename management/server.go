@@ -39,9 +39,10 @@ type Host interface {
 	QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool)
 	// Peek looks at messages of a queue that has a replica here.
 	Peek(ctx context.Context, id meta.QueueID, look quorum.Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (quorum.Seen, error)
-	// AddReplica and RemoveReplica change the members of a queue's group, Replicas tells how each is.
+	// AddReplica and RemoveReplica change the members of a queue's group, MoveLeader who leads it; Replicas tells how each is.
 	AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error
 	RemoveReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error
+	MoveLeader(ctx context.Context, id meta.QueueID, node meta.NodeID) error
 	Replicas(ctx context.Context, id meta.QueueID) ([]quorum.ReplicaStatus, error)
 	// Node and Boot name this incarnation of the node.
 	Node() meta.NodeID
@@ -125,6 +126,7 @@ type Server struct {
 	started     time.Time
 	memoryLimit uint64
 	routes      node
+	document    []byte // OpenAPI
 	sampler     *sampler
 	peers       *peers
 	answers     answers
@@ -173,7 +175,10 @@ func New(opt Options) *Server {
 	opt.Host.OnAsk(s.answer)
 	s.registry = s.newRegistry()
 	s.pages = newPages(opt.UI)
-	s.addRoutes()
+	for i := range operations {
+		s.routes.add(&operations[i])
+	}
+	s.document = openAPIDocument(operations, opt.Version, opt.PathPrefix)
 	go s.sampler.run()
 	return s
 }
@@ -297,19 +302,23 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	c := &call{s: s, w: w, r: r}
 	route := s.routes.find(path, &c.params)
-	if route == nil {
+	if route == nil || !route.tidy(&c.params) {
 		s.refuse(w, objectNotFound())
 		return
 	}
-	handle, status := route.pickMethod(r.Method)
-	if handle == nil {
-		h.Set("Allow", route.allow)
+	op, status := route.pickMethod(r.Method)
+	if op == nil {
+		h.Set("Allow", route.allow())
 		w.WriteHeader(status)
 		return
 	}
 	c.view = s.opt.Host.Catalogue().View
-	if !route.open {
+	if op.access != anybody {
 		if refused := c.authenticate(); refused != nil {
+			s.refuse(w, refused)
+			return
+		}
+		if refused := op.access.check(c.user); refused != nil {
 			s.refuse(w, refused)
 			return
 		}
@@ -319,7 +328,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		s.refuse(w, s.failureOf(err, r))
 		return
 	}
-	if err := handle(c); err != nil {
+	if err := op.handle(c); err != nil {
 		s.refuse(w, s.failureOf(err, r))
 	}
 }

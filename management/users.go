@@ -3,6 +3,7 @@ package management
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 
 	"github.com/warrenmq/warren/meta"
@@ -48,9 +49,7 @@ func putUser(c *call) error {
 	} else if password, err := b.text("password", ""); err != nil {
 		return err
 	} else if password != "" {
-		var salt [4]byte
-		_, _ = rand.Read(salt[:])
-		u.PasswordHash = meta.HashPassword(salt, []byte(password))
+		u.PasswordHash = newHash(password)
 	}
 	what := resource{kind: "user", name: u.Name}
 	existed := c.view.User(u.Name) != nil
@@ -58,6 +57,70 @@ func putUser(c *call) error {
 		return err
 	}
 	return c.made(existed)
+}
+
+// listUsersWithoutPermissions is GET /users/without-permissions.
+func listUsersWithoutPermissions(c *call) error {
+	var rows []*meta.User
+	for u := range c.view.Users() {
+		may := false
+		for range c.view.PermissionsOf(u.Name) {
+			may = true
+			break
+		}
+		if !may {
+			rows = append(rows, u)
+		}
+	}
+	return list(c, rows, func(u *meta.User) string { return u.Name }, writeUser)
+}
+
+// deleteUsers is POST /users/bulk-delete with {"users":[NAME...]}: all or, if one does not exist, none.
+func deleteUsers(c *call) error {
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	if err := b.require("users"); err != nil {
+		return err
+	}
+	var names []string
+	if json.Unmarshal(b["users"], &names) != nil {
+		return badRequest("users must be a list of strings")
+	}
+	names = sortedSet(names)
+	cmds := make([]meta.Command, len(names))
+	for i, name := range names {
+		if c.view.User(name) == nil {
+			return badRequestWords("no_such_user", name)
+		}
+		cmds[i] = meta.Command{Op: meta.OpDeleteUser, User: meta.User{Name: name}}
+	}
+	for len(cmds) > 0 {
+		n := min(len(cmds), deletesAtOnce)
+		if _, err := c.do(resource{kind: "user", name: cmds[0].User.Name}, cmds[:n]...); err != nil {
+			return err
+		}
+		cmds = cmds[n:]
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+// deletesAtOnce is how many users one entry of the catalogue's log deletes.
+const deletesAtOnce = 100
+
+// hashPassword is GET /auth/hash_password/PASSWORD.
+func hashPassword(c *call) error {
+	return c.object(http.StatusOK, func(w *writer) {
+		w.Str("ok", base64.StdEncoding.EncodeToString(newHash(c.params[0])))
+	})
+}
+
+// newHash hashes a password with a new salt.
+func newHash(password string) []byte {
+	var salt [4]byte
+	_, _ = rand.Read(salt[:])
+	return meta.HashPassword(salt, []byte(password))
 }
 
 // passwordHash reads a hash as RabbitMQ's definitions have it.

@@ -144,6 +144,14 @@ func sortedSet(list []string) []string {
 	return slices.Compact(list)
 }
 
+// startVHost is POST /vhosts/VHOST/start/NODE. A virtual host runs wherever there is a node.
+func startVHost(c *call) error {
+	if c.view.VHost(c.params[0]) == nil || c.view.NodeNamed(c.params[1]) == nil {
+		return objectNotFound()
+	}
+	return c.empty(http.StatusNoContent)
+}
+
 // deleteVHost is DELETE /vhosts/VHOST.
 func deleteVHost(c *call) error {
 	name := c.params[0]

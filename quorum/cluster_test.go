@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -195,5 +196,35 @@ func TestGrowAndShrink(t *testing.T) {
 	list, err := o.Replicas(ctx, q)
 	if err != nil || len(list) != 3 {
 		t.Fatalf("replicas: %+v %v", list, err)
+	}
+}
+
+// TestMoveLeader: the leader of a queue is moved to each member in turn, asked on any node, while messages go through; a node without a replica cannot lead.
+func TestMoveLeader(t *testing.T) {
+	nodes := newCluster(t, 4)
+	q := declareOn(t, nodes[0].h, "q", 1, 2, 3)
+	until(t, "the queue is known", func() bool { return nodes[3].h.Catalogue().View.QueueByID(q) != nil })
+	c := newRecorder()
+	s := nodes[3].h.OpenSession(c)
+	publish(t, s, c, q, 1, 10)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	for i, to := range []meta.NodeID{1, 2, 3, 1} {
+		if err := nodes[i].h.MoveLeader(ctx, q, to); err != nil {
+			t.Fatalf("to node %d: %v", to, err)
+		}
+		until(t, "the node leads", func() bool {
+			st, ok := nodes[to-1].h.QueueStatus(q)
+			return ok && st.Leader == to
+		})
+		publish(t, s, c, q, 100*(i+1), 10)
+	}
+	if err := nodes[0].h.MoveLeader(ctx, q, 4); !errors.Is(err, ErrNoMember) {
+		t.Errorf("to a node without a replica: %v", err)
+	}
+	nodes[2].stop()
+	until(t, "the death is noticed", func() bool { return !nodes[0].h.up(3) })
+	if err := nodes[1].h.MoveLeader(ctx, q, 3); !errors.Is(err, ErrNoNode) {
+		t.Errorf("to a dead node: %v", err)
 	}
 }

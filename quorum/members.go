@@ -32,16 +32,39 @@ var memberErrors = []error{ErrNoLeader, ErrMember, ErrNoMember, ErrLastMember, E
 
 // AddReplica adds a replica of a durable queue on a node. It returns when the group has the member; the replica then takes the messages over by itself.
 func (h *Host) AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	return h.changeMember(ctx, id, node, true)
+	return h.changeMember(ctx, id, node, addMember)
 }
 
 // RemoveReplica removes the replica of a durable queue on a node.
 func (h *Host) RemoveReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	return h.changeMember(ctx, id, node, false)
+	return h.changeMember(ctx, id, node, removeMember)
 }
 
+// MoveLeader makes the replica of a durable queue on a node its leader. It returns when the old leader knows. Right after another change of leaders nobody may be known to lead: it waits for that,
+// a bounded time.
+func (h *Host) MoveLeader(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
+	for end := time.Now().Add(2 * limits.HandOverMillis * time.Millisecond); ; {
+		err := h.changeMember(ctx, id, node, promoteMember)
+		if !errors.Is(err, ErrNoLeader) || time.Now().After(end) {
+			return err
+		}
+		if h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
+			return err
+		}
+	}
+}
+
+// memberChange is what is wanted of a node's replica. The numbers travel between nodes.
+type memberChange uint8
+
+const (
+	removeMember  memberChange = 0
+	addMember     memberChange = 1
+	promoteMember memberChange = 2
+)
+
 // changeMember brings a change to the leader's node.
-func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.NodeID, add bool) error {
+func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
 	run, err := h.running(ctx, id)
 	if err != nil {
 		return err
@@ -59,10 +82,10 @@ func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.Node
 	case 0:
 		return ErrNoLeader
 	case h.node:
-		return h.leadMember(ctx, id, node, add)
+		return h.leadMember(ctx, id, node, change)
 	}
 	request := codec.AppendUvarint(codec.AppendUvarint(nil, uint64(id)), uint64(node))
-	_, err = h.call(ctx, leader, callMember, codec.AppendBool(request, add))
+	_, err = h.call(ctx, leader, callMember, append(request, byte(change)))
 	var told *link.RemoteError
 	if errors.As(err, &told) {
 		for _, e := range memberErrors {
@@ -76,17 +99,17 @@ func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.Node
 
 func (h *Host) serveMember(request []byte) ([]byte, error) {
 	r := codec.NewReader(request)
-	id, node, add := meta.QueueID(r.Uvarint()), meta.NodeID(r.Uvarint()), r.Bool()
+	id, node, change := meta.QueueID(r.Uvarint()), meta.NodeID(r.Uvarint()), memberChange(r.Uint8())
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
 	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
-	return nil, h.leadMember(ctx, id, node, add)
+	return nil, h.leadMember(ctx, id, node, change)
 }
 
 // leadMember changes the members of a queue that this node leads.
-func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID, add bool) error {
+func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
 	v, ok := h.slots.Load(id)
 	if !ok {
 		return ErrNoLeader
@@ -97,6 +120,10 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 	}
 	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
+	if change == promoteMember {
+		return h.promote(ctx, g, node)
+	}
+	add := change == addMember
 	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
 	if err != nil {
 		return err
@@ -105,7 +132,7 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 		if err := h.handOver(ctx, g); err != nil {
 			return err
 		}
-		return h.changeMember(ctx, id, node, add)
+		return h.changeMember(ctx, id, node, change)
 	}
 	target, ok := h.target(node)
 	if !ok || add && !h.up(node) {
@@ -149,24 +176,47 @@ func (h *Host) handOver(ctx context.Context, g *group) error {
 		if node == h.node || !h.up(node) {
 			continue
 		}
-		q := h.Catalogue().View.QueueByID(g.id)
-		if q == nil {
-			return ErrNoQueue
+		if err := h.transfer(ctx, g, node); err == nil || ctx.Err() != nil || !g.leads() {
+			return err
 		}
-		m, ok := q.MemberOn(node)
-		if !ok {
-			continue
+	}
+	return ErrNoLeader
+}
+
+// promote makes another member the leader of a queue that this node leads.
+func (h *Host) promote(ctx context.Context, g *group, node meta.NodeID) error {
+	switch {
+	case node == h.node:
+		return nil
+	case !h.up(node):
+		return ErrNoNode
+	}
+	err := h.transfer(ctx, g, node)
+	if leader := g.leaderNode(); err == nil && leader != node {
+		return ErrNoLeader // another one was faster
+	}
+	return err
+}
+
+// transfer asks the group for another leader and returns when this node leads no more. ErrNoMember: the node has no replica; ErrNoLeader: the group did not do it in time.
+func (h *Host) transfer(ctx context.Context, g *group, node meta.NodeID) error {
+	q := h.Catalogue().View.QueueByID(g.id)
+	if q == nil {
+		return ErrNoQueue
+	}
+	m, ok := q.MemberOn(node)
+	if !ok {
+		return ErrNoMember
+	}
+	if err := h.nh.RequestLeaderTransfer(uint64(g.id), m.Replica); err != nil {
+		return ErrNoLeader
+	}
+	for end := time.Now().Add(limits.HandOverMillis * time.Millisecond); time.Now().Before(end); {
+		if leader := g.leaderNode(); leader != 0 && leader != h.node {
+			return nil
 		}
-		if err := h.nh.RequestLeaderTransfer(uint64(g.id), m.Replica); err != nil {
-			return ErrNoLeader
-		}
-		for end := time.Now().Add(limits.HandOverMillis * time.Millisecond); time.Now().Before(end); {
-			if leader := g.leaderNode(); leader != 0 && leader != h.node {
-				return nil
-			}
-			if err := h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()); err != nil {
-				return err
-			}
+		if err := h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()); err != nil {
+			return err
 		}
 	}
 	return ErrNoLeader

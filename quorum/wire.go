@@ -25,7 +25,7 @@ const (
 	callStatus link.Kind = 6
 	// streamAttach attaches to a queue's replica: queue, attachRequest. Items are events.
 	streamAttach link.Kind = 7
-	// callMember has the leader's node change the members of a queue: queue, node, add or remove.
+	// callMember has the leader's node change the members of a queue: queue, node, what (memberChange).
 	callMember link.Kind = 11
 	// callReplica asks a member how its own replica is: queue.
 	callReplica link.Kind = 12
