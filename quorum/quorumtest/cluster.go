@@ -61,7 +61,7 @@ func Run(t *testing.T, o Options, f func(c *Cluster)) {
 	emptyPools()
 	done := make(chan struct{})
 	defer close(done)
-	go watch(done)
+	go watch(done, t.Name())
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, o)
 		defer c.close()
@@ -77,7 +77,7 @@ const (
 )
 
 // watch ends the process when a bubble goes beyond its limits. It runs outside of the bubble, on real time.
-func watch(done <-chan struct{}) {
+func watch(done <-chan struct{}, name string) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -91,10 +91,10 @@ func watch(done <-chan struct{}) {
 		switch {
 		case time.Since(began) > stuckSeconds*time.Second:
 			debug.SetTraceback("all")
-			panic("quorumtest: something runs on and on without letting virtual time pass, or waits for what is outside of the bubble")
+			panic(name + ": something runs on and on without letting virtual time pass, or waits for what is outside of the bubble")
 		case heap[0].Value.Uint64() > heapBytesMax:
 			debug.SetTraceback("all")
-			panic(fmt.Sprintf("quorumtest: the heap has %d MiB: something takes more and more memory", heap[0].Value.Uint64()>>20))
+			panic(fmt.Sprintf("%s: the heap has %d MiB: something takes more and more memory", name, heap[0].Value.Uint64()>>20))
 		}
 	}
 }

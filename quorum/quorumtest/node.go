@@ -202,9 +202,10 @@ func (p *process) onFenced() {
 	p.node.c.Books.fenced(p)
 }
 
+// onFatal ends the whole process: what must stop a node stops its library for good, so that no bubble with it ever ends.
 func (p *process) onFatal(err error) {
-	if !p.isDead() {
-		p.node.c.Books.violate("%s had to stop: %v", p.node.Name, err)
+	if c := p.node.c; !p.isDead() {
+		panic(fmt.Sprintf("%s after %v: %s had to stop: %v", c.T.Name(), c.Elapsed(), p.node.Name, err))
 	}
 }
 

@@ -54,8 +54,8 @@ func (s Schedule) Run(c *Cluster) {
 func RandomSchedule(rng *rand.Rand, nodes, steps int) Schedule {
 	var s Schedule
 	for len(s) < steps {
-		after := time.Duration(20+rng.IntN(1200)) * time.Millisecond
-		if rng.IntN(8) == 0 {
+		after := time.Duration(20+rng.IntN(800)) * time.Millisecond
+		if rng.IntN(10) == 0 {
 			after = time.Duration(rng.IntN(8000)) * time.Millisecond // long enough for a death
 		}
 		text, do := randomFault(rng, nodes)
