@@ -71,7 +71,9 @@ func newApp(std streams) *cli.App {
 		ErrWriter:                 std.err,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Commands: []*cli.Command{
-			statusCommand(std), queueCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std), helpCommand(std),
+			statusCommand(std), queueCommand(std), exchangeCommand(std), bindingCommand(std), connectionCommand(std), channelCommand(std), consumerCommand(std),
+			vhostCommand(std), userCommand(std), permissionCommand(std), nodeCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std),
+			completionCommand(std), completeCommand(std), helpCommand(std),
 		},
 	}
 	app.OnUsageError = usageError
@@ -103,8 +105,8 @@ func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "url", Value: defaultURL, EnvVars: []string{"AMQPCTL_URL"}, Usage: "`URL` of the management API, http[s]://user:password@host:port"},
 		&cli.StringFlag{Name: "amqp-url", EnvVars: []string{"AMQPCTL_AMQP_URL"}, Usage: "`URL` of the broker, amqp[s]://user:password@host:port/vhost", DefaultText: "host and user of --url, port 5672"},
-		&cli.StringFlag{Name: "vhost", Aliases: []string{"p"}, EnvVars: []string{"AMQPCTL_VHOST"}, Usage: "`NAME` of the virtual host", DefaultText: "that of --amqp-url, else /"},
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: outputTable, EnvVars: []string{"AMQPCTL_OUTPUT"}, Usage: "`FORMAT` table or json (the objects of the HTTP API)"},
+		&cli.StringFlag{Name: "vhost", Aliases: []string{"p"}, EnvVars: []string{"AMQPCTL_VHOST"}, Usage: "`VHOST` that the command is about", DefaultText: "that of --amqp-url, else /"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: outputTable, EnvVars: []string{"AMQPCTL_OUTPUT"}, Usage: "`FORMAT` table or json (the objects of the HTTP API); lists have more"},
 		&cli.DurationFlag{Name: "timeout", Value: defaultTimeout, EnvVars: []string{"AMQPCTL_TIMEOUT"}, Usage: "longest `TIME` without an answer or progress"},
 		&cli.BoolFlag{Name: "no-headers", Usage: "tables without headings"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no notices and no progress on standard error"},
@@ -121,7 +123,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if c.Command != nil && c.Command.Name != program && c.Command.HelpName != "" {
 		where = c.Command.HelpName
 	}
-	text := strings.Replace(strings.TrimSuffix(err.Error(), ": parse error"), " for flag -", " for flag --", 1)
+	text := strings.NewReplacer(" boolean value ", " value ", " for flag -", " for flag --", " for -", " for flag --").Replace(strings.TrimSuffix(err.Error(), ": parse error"))
 	return exit.Errorf(exit.Usage, "%s%s", text, seeHelp(text, where))
 }
 

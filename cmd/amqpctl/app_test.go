@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/exit"
@@ -22,8 +23,12 @@ type world struct {
 	t       *testing.T
 	broker  *fakebroker.Broker
 	http    *httptest.Server
-	answers map[string]answer // by "METHOD path?query"
-	seen    []string          // requests, with their bodies
+	answers map[string]answer                             // by "METHOD path?query"
+	lists   map[string]string                             // answers to GET by path alone, whatever the query
+	hook    func(http.ResponseWriter, *http.Request) bool // answers before the tables do, if it returns true
+	mu      sync.Mutex
+	seen    []string // requests, with their bodies
+	reason  string   // the header X-Reason that came last
 }
 
 type answer struct {
@@ -37,8 +42,17 @@ func newWorld(t *testing.T, cfg fakebroker.Config) *world {
 	w.http = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		key := r.Method + " " + r.RequestURI
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.seen = append(w.seen, strings.TrimSpace(key+" "+string(body)))
+		w.reason = r.Header.Get("X-Reason")
+		if w.hook != nil && w.hook(rw, r) {
+			return
+		}
 		a, ok := w.answers[key]
+		if list, isList := w.lists[r.URL.EscapedPath()]; !ok && isList && r.Method == http.MethodGet {
+			a, ok = answer{200, list}, true
+		}
 		if !ok {
 			a = answer{404, `{"error":"Object Not Found","reason":"Not Found"}`}
 		}
@@ -72,46 +86,75 @@ func (w *world) want(args string, code exit.Code, stdout, stderr string) {
 	}
 }
 
+// misuses are command lines with a part of what they are answered with.
+var misuses = map[string]string{
+	"publish orders --dry-run":        "unknown flag \"--dry-run\"; see `amqpctl publish --help`",
+	"queue delete orders --if-unusd":  "did you mean \"--if-unused\"? See `amqpctl queue delete --help`",
+	"queue purge":                     "the name of a queue is missing",
+	"queue ls orders":                 `unexpected argument "orders"`,
+	"queue declare q --type mirrored": `unknown --type "mirrored"`,
+	"queue declare q --type quorum --arg x-queue-type=classic": "contradicts",
+	"queue declare q --arg x":                                  "is not KEY=VALUE",
+	"queue ls -o yaml":                                         `unknown output format "yaml", want table, wide, json, jsonl, csv or name`,
+	"queue get q -o csv":                                       `unknown output format "csv", want table or json`,
+	"queue ls --filter messages":                               `"messages" is not a filter`,
+	"queue ls --filter messages>many":                          `"many" is not a number`,
+	"queue ls --filter name~(":                                 "the filter on name: error parsing regexp",
+	"queue ls --limit 0":                                       "--limit must be at least 1",
+	"queue ls --watch=5":                                       `invalid value "5" for flag --watch`,
+	"queue ls --watch=1ms":                                     "less than 100ms",
+	"queue peek":                                               "the name of a queue is missing",
+	"queue peek q --state dead":                                `unknown --state "dead"`,
+	"queue peek q --count 0":                                   "--count be at least 1",
+	"queue watch q --interval 1ms":                             "--interval must be at least 100ms",
+	"exchange declare":                                         "the name of an exchange is missing",
+	"exchange declare x --alternate y --arg alternate-exchange=z": "contradicts",
+	"binding ls --queue q --exchange x":                           "exclude each other",
+	"binding ls -A --queue q":                                     "not of --all-vhosts",
+	"binding add x":                                               "the destination is missing",
+	"binding add x q r":                                           `unexpected argument "r"`,
+	"binding add x q --to topic":                                  `unknown --to "topic"`,
+	"binding rm x q --all --key k":                                "--all excludes",
+	"connection close":                                            "the name of a connection, --user or --all is missing",
+	"connection close c --all":                                    "exclude each other",
+	"vhost add":                                                   "the name of a vhost is missing",
+	"user passwd":                                                 "the name of a user is missing",
+	"permission set u .* .*":                                      "want three patterns behind the user, CONFIGURE WRITE READ, not 2",
+	"permission rm":                                               "the name of a user is missing",
+	"user list shop":                                              `unexpected argument "shop"`,
+	"--timeout 5x status":                                         `invalid value "5x" for flag --timeout`,
+	"--timeout 0s status":                                         "--timeout must be longer",
+	"publish":                                                     "the name of a queue, or --exchange, is missing",
+	"publish q --exchange x":                                      "exclude each other",
+	"publish q --key k":                                           "--key goes with --exchange",
+	"publish q extra -d x":                                        `unexpected argument "extra"`,
+	"publish q -d x --file y":                                     "exclude each other",
+	"publish q -d x --lines":                                      "--lines reads a file",
+	"publish q -d x --prop colour=red":                            `unknown property "colour"`,
+	"publish q -d x --header a":                                   "is not KEY=VALUE",
+	"publish q -d x --window 0":                                   "--window",
+	"consume":                                                     "the name of a queue is missing",
+	"consume q --ack never":                                       `unknown --ack "never"`,
+	"consume q --format xml":                                      `unknown --format "xml"`,
+	"consume q --count 0":                                         "--count",
+	"raft status":                                                 "the name of a queue is missing",
+	"raft status a b":                                             `unexpected argument "b"`,
+	"raft add":                                                    "the name of a queue is missing",
+	"raft add orders":                                             "the name of a node is missing",
+	"raft remove orders":                                          "the name of a node is missing",
+	"raft add orders --wait":                                      `unknown flag "--wait"`,
+	"bench -s 3":                                                  "the size must be",
+	"bench -z soon":                                               "is no time",
+	"bench -A 2000":                                               "never comes",
+	"bench orders":                                                `unexpected argument "orders"`,
+	"frobnicate":                                                  `unknown command "frobnicate"; see`,
+	"help frobnicate":                                             `unknown command "frobnicate"; see`,
+}
+
 func TestUsageErrorsAreOneLineAndTouchNothing(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
 	w.broker.Put("orders", "a")
-	for args, text := range map[string]string{
-		"queue purge orders --dry-run":                             "unknown flag \"--dry-run\"; see `amqpctl queue purge --help`",
-		"queue delete orders --if-unusd":                           "did you mean \"--if-unused\"? See `amqpctl queue delete --help`",
-		"queue purge":                                              "the name of a queue is missing",
-		"queue ls orders":                                          `unexpected argument "orders"`,
-		"queue declare q --type mirrored":                          `unknown --type "mirrored"`,
-		"queue declare q --type quorum --arg x-queue-type=classic": "contradicts",
-		"queue declare q --arg x":                                  "is not KEY=VALUE",
-		"queue ls -o yaml":                                         `unknown output format "yaml"`,
-		"--timeout 5x status":                                      `invalid value "5x" for flag --timeout`,
-		"--timeout 0s status":                                      "--timeout must be longer",
-		"publish":                                                  "the name of a queue, or --exchange, is missing",
-		"publish q --exchange x":                                   "exclude each other",
-		"publish q --key k":                                        "--key goes with --exchange",
-		"publish q extra -d x":                                     `unexpected argument "extra"`,
-		"publish q -d x --file y":                                  "exclude each other",
-		"publish q -d x --lines":                                   "--lines reads a file",
-		"publish q -d x --prop colour=red":                         `unknown property "colour"`,
-		"publish q -d x --header a":                                "is not KEY=VALUE",
-		"publish q -d x --window 0":                                "--window",
-		"consume":                                                  "the name of a queue is missing",
-		"consume q --ack never":                                    `unknown --ack "never"`,
-		"consume q --format xml":                                   `unknown --format "xml"`,
-		"consume q --count 0":                                      "--count",
-		"raft status":                                              "the name of a queue is missing",
-		"raft status a b":                                          `unexpected argument "b"`,
-		"raft add":                                                 "the name of a queue is missing",
-		"raft add orders":                                          "the name of a node is missing",
-		"raft remove orders":                                       "the name of a node is missing",
-		"raft add orders --wait":                                   `unknown flag "--wait"`,
-		"bench -s 3":                                               "the size must be",
-		"bench -z soon":                                            "is no time",
-		"bench -A 2000":                                            "never comes",
-		"bench orders":                                             `unexpected argument "orders"`,
-		"frobnicate":                                               `unknown command "frobnicate"; see`,
-		"help frobnicate":                                          `unknown command "frobnicate"; see`,
-	} {
+	for args, text := range misuses {
 		out, err, code := w.run("", strings.Fields(args)...)
 		if code != exit.Usage || out != "" || !strings.Contains(err, text) || strings.Count(err, "\n") != 1 || !strings.HasPrefix(err, "amqpctl: ") {
 			t.Errorf("amqpctl %s\n code %d, out %q, err %q; want %q", args, code, out, err, text)
@@ -231,7 +274,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return x.String() == y.String()
 }
 
-const tableQuery = "columns=name%2Cvhost%2Ctype%2Cstate%2Cdurable%2Cauto_delete%2Cexclusive%2Cmessages_ready%2Cmessages_unacknowledged%2Cmessages%2Cconsumers%2C" +
+const tableQuery = "columns=name%2Ctype%2Cdurable%2Cauto_delete%2Cexclusive%2Cstate%2Cmessages_ready%2Cmessages_unacknowledged%2Cmessages%2Cconsumers%2C" +
 	"message_stats.publish_details.rate%2Cmessage_stats.deliver_get_details.rate%2Cmessage_stats.ack_details.rate&"
 
 const queuesJSON = `{"items":[{"name":"orders","vhost":"/","type":"quorum","state":"running","durable":true,"messages_ready":12,"messages_unacknowledged":3,"messages":15,"consumers":2,
@@ -244,9 +287,9 @@ func TestQueueList(t *testing.T) {
 		"NAME         TYPE     FLAGS    STATE    READY  UNACKED  TOTAL  CONSUMERS  IN/S  OUT/S  ACK/S\n"+
 		"orders       quorum   D        running     12        3     15          2   100      0      0\n"+
 		"new\\x1b[31m  classic  AD excl  -            -        -      -          -     0      0      0\n", "")
-	w.answers["GET /api/queues?"+strings.Replace(tableQuery, "&", "&name=ord&", 1)+"page=1&page_size=500&sort=messages&sort_reverse=true"] = answer{200, queuesJSON}
+	w.answers["GET /api/queues?"+strings.Replace(tableQuery, "columns=", "columns=vhost%2C", 1)+"name=ord&"+"page=1&page_size=500&sort=messages&sort_reverse=true"] = answer{200, queuesJSON}
 	out, _, code := w.run("", strings.Fields("queues list -A --name ord --sort -messages --no-headers")...)
-	if code != exit.OK || !strings.HasPrefix(out, "/  orders") {
+	if code != exit.OK || !strings.HasPrefix(out, "/  orders") || strings.Contains(out, "new") {
 		t.Errorf("all vhosts: code %d, %q, requests %q", code, out, w.seen)
 	}
 	w.answers["GET /api/queues/%2F?columns=name%2Cmessages%2Cstate&page=1&page_size=500"] = answer{200, queuesJSON}

@@ -30,7 +30,7 @@ func benchCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "bench", Usage: "measure rates and latencies of any AMQP 0-9-1 broker, and check that no message was lost or doubled",
 		Description: "Latency is the time from the moment a message was due to its delivery. The exit code is 65 when the counts do not agree.\n" +
-			"Flags and letters follow RabbitMQ's PerfTest. -q is the prefetch here; quiet is --quiet.\n" + typed.Help,
+			"Flags and letters follow RabbitMQ's PerfTest. -q is the prefetch here; quiet is --quiet.\n" + typed.Help + "\n\n" + examples("bench -x 2 -y 2 -s 1000 -z 30"),
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "producers", Aliases: []string{"x"}, Value: 1, Usage: "`NUMBER` of producers, a connection each"},
 			&cli.IntFlag{Name: "consumers", Aliases: []string{"y"}, Value: 1, Usage: "`NUMBER` of consumers, a connection each"},

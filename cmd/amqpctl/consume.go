@@ -15,7 +15,7 @@ func consumeCommand(std streams) *cli.Command {
 		Name: "consume", Usage: "take messages from a queue and write them to standard output", ArgsUsage: "QUEUE",
 		Description: "Runs until --count messages are written, the queue is empty (--until-empty), or Ctrl-C (exit code 130).\n" +
 			"--ack manual acknowledges a message after it was written, auto when the broker sends it, requeue puts all back in the end.\n" +
-			"--format body is the body and a newline, raw the body alone, json one object of the HTTP API per line.",
+			"--format body is the body and a newline, raw the body alone, json one object of the HTTP API per line.\n\n" + examples("consume orders --count 10 --ack requeue"),
 		Flags: []cli.Flag{
 			&cli.Uint64Flag{Name: "count", Aliases: []string{"n"}, Usage: "end after `NUMBER` messages; never more are taken", DefaultText: "no limit"},
 			&cli.BoolFlag{Name: "until-empty", Usage: "end when the queue has no ready messages"},

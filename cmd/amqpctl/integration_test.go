@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -66,4 +67,68 @@ func TestAgainstBroker(t *testing.T) {
 	if out, _ := cli(exit.OK, "", "bench", "-C", "2000", "--quiet"); !strings.Contains(out, "consumed 2,000, not consumed 0, duplicates 0") {
 		t.Errorf("bench: %s", out)
 	}
+}
+
+// TestObjectsAgainstBroker makes, lists and removes one of every kind of object, and looks at what another tool would see.
+func TestObjectsAgainstBroker(t *testing.T) {
+	amqpURL, httpURL := os.Getenv("WARREN_TEST_AMQP_URL"), os.Getenv("WARREN_TEST_HTTP_URL")
+	if amqpURL == "" || httpURL == "" {
+		t.Skip("WARREN_TEST_AMQP_URL and WARREN_TEST_HTTP_URL name no broker")
+	}
+	unique := fmt.Sprintf("amqpctl/%08x é", rand.Uint32())
+	cli := func(want exit.Code, input string, args ...string) (string, string) {
+		t.Helper()
+		var out, err bytes.Buffer
+		if code := run(t.Context(), append([]string{"--url", httpURL, "--amqp-url", amqpURL}, args...), streams{in: strings.NewReader(input), out: &out, err: &err}); code != want {
+			t.Errorf("%q: code %d, want %d\n%s%s", args, code, want, out.String(), err.String())
+		}
+		return out.String(), err.String()
+	}
+	shows := func(want string, args ...string) {
+		t.Helper()
+		if out, _ := cli(exit.OK, "", args...); strings.TrimSpace(out) != want {
+			t.Errorf("%q printed %q, want %q", args, out, want)
+		}
+	}
+	vhost, user := unique+" v", unique+" u"
+	in := func(args ...string) []string { return append(args, "--vhost", vhost) }
+
+	cli(exit.OK, "", "vhost", "add", vhost, "--description", "first")
+	defer cli(exit.Data, "", "vhost", "rm", vhost)
+	cli(exit.OK, "", "vhost", "add", vhost, "--description", "second")
+	shows(vhost+",second", "vhost", "ls", "--columns", "name,description", "--filter", "name="+vhost, "-o", "csv", "--no-headers")
+
+	cli(exit.OK, "secret\n", "user", "add", user, "--password-stdin", "--tags", "management")
+	defer cli(exit.Data, "", "user", "rm", user)
+	cli(exit.Data, "", "user", "add", user, "again")
+	cli(exit.OK, "", "permission", "set", user, "^c", "", ".*", "--vhost", vhost)
+	shows(user+",^c,,.*", in("permission", "ls", "--filter", "user="+user, "-o", "csv", "--columns", "user,configure,write,read", "--no-headers")...)
+	login := strings.Replace(httpURL, "guest:guest@", url.UserPassword(user, "secret").String()+"@", 1)
+	cli(exit.OK, "", "vhost", "ls", "--url", login)
+	cli(exit.OK, "", "user", "tags", user, "monitoring")
+	cli(exit.OK, "", "node", "ls", "--url", login) // the password outlives a change of the tags
+	cli(exit.OK, "", "user", "passwd", user, "other")
+	cli(exit.Auth, "", "node", "ls", "--url", login)
+	shows(user, "user", "ls", "--filter", "name="+user, "--filter", "tags~monitoring", "-o", "name")
+
+	cli(exit.OK, "", in("exchange", "declare", "from/x", "--type", "topic", "--alternate", "rest")...)
+	cli(exit.OK, "", in("exchange", "declare", "from/x", "--type", "topic", "--alternate", "rest")...)
+	cli(exit.Data, "", in("exchange", "declare", "from/x", "--type", "fanout")...)
+	cli(exit.OK, "", in("exchange", "declare", "rest", "--type", "fanout", "--internal")...)
+	cli(exit.OK, "", in("queue", "declare", "to%q")...)
+	cli(exit.OK, "", in("binding", "add", "from/x", "to%q", "--key", "a.#", "--arg", "x=5")...)
+	cli(exit.OK, "", in("binding", "add", "from/x", "to%q", "--key", "a.#")...)
+	cli(exit.OK, "", in("binding", "add", "from/x", "rest", "--to", "exchange")...)
+	cli(exit.Data, "", in("binding", "add", "from/x", "none")...)
+	shows("a.#\na.#", append(in("binding", "ls", "--source", "from/x", "--queue", "to%q", "--columns", "routing_key", "--no-headers"), "-q")...)
+	cli(exit.OK, "", in("binding", "rm", "from/x", "to%q", "--key", "a.#", "--arg", "x=5")...)
+	cli(exit.Data, "", in("binding", "rm", "from/x", "to%q", "--key", "a.#", "--arg", "x=5")...)
+	cli(exit.OK, "", in("binding", "rm", "from/x", "to%q", "--all")...)
+	cli(exit.Data, "", in("exchange", "delete", "from/x", "--if-unused")...)
+	cli(exit.OK, "", in("exchange", "delete", "from/x", "--dry-run")...)
+	cli(exit.OK, "", in("exchange", "delete", "from/x", "rest")...)
+
+	cli(exit.OK, "", "permission", "rm", user, "--vhost", vhost)
+	cli(exit.OK, "", "user", "rm", user)
+	cli(exit.OK, "", "vhost", "rm", vhost)
 }

@@ -31,9 +31,9 @@ func publishCommand(std streams) *cli.Command {
 		Description: "The body is --data, --file or standard input. With --lines every line of the file or standard input is a message.\n" +
 			"Every message is confirmed by the broker before the command ends well. A QUEUE that does not exist is an error (exit code 65).\n" +
 			"When something fails, the number of confirmed messages and the first one in question are printed.\n" +
-			"Properties: " + publish.PropertyNames + ".\n" + typed.Help,
+			"Properties: " + publish.PropertyNames + ".\n" + typed.Help + "\n\n" + examples("publish orders -d hello", "publish --exchange events --key order.new --file body.json --prop content-type=application/json"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "exchange", Aliases: []string{"e"}, Usage: "publish to the exchange `NAME` instead of a queue"},
+			&cli.StringFlag{Name: "exchange", Aliases: []string{"e"}, Usage: "publish to an `EXCHANGE` instead of a queue"},
 			&cli.StringFlag{Name: "key", Aliases: []string{"k"}, Usage: "routing `KEY` for --exchange"},
 			&cli.StringFlag{Name: "data", Aliases: []string{"d"}, Usage: "the body is `TEXT`"},
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the body is the content of `FILE` (- is standard input)"},

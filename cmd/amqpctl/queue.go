@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/warrenmq/warren/amqp"
@@ -21,40 +20,20 @@ const argQueueType = "x-queue-type"
 
 func queueCommand(std streams) *cli.Command {
 	return &cli.Command{
-		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, declare, delete and purge queues",
-		Subcommands: []*cli.Command{queueListCommand(std), queueGetCommand(std), queueDeclareCommand(std), queueDeleteCommand(std), queuePurgeCommand(std)},
+		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, watch, declare, delete and purge queues, and look at their messages",
+		Subcommands: []*cli.Command{
+			listCommand(std, queueListing()), queueGetCommand(std), queueWatchCommand(std), queuePeekCommand(std), queueDeclareCommand(std), queueDeleteCommand(std),
+			queuePurgeCommand(std),
+		},
 	}
-}
-
-// namesOf checks the settings and that at least one name was given.
-func namesOf(c *cli.Context, std streams) (*settings, []string, error) {
-	s, err := settingsOf(c, std)
-	if err != nil {
-		return nil, nil, err
-	}
-	names := c.Args().Slice()
-	if len(names) == 0 {
-		return nil, nil, usagef(c, "the name of a queue is missing")
-	}
-	for _, n := range names {
-		if n == "" || len(n) > amqp.ShortstrBytesMax {
-			return nil, nil, usagef(c, "the name of a queue is 1 to %d bytes long, not %d", amqp.ShortstrBytesMax, len(n))
-		}
-	}
-	return s, names, nil
-}
-
-// queueName names a queue in messages.
-func (s *settings) queueName(name string) string {
-	return fmt.Sprintf("queue %q in vhost %q", name, s.vhost)
 }
 
 func queueGetCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "get", Aliases: []string{"show"}, Usage: "show one queue or several", ArgsUsage: "QUEUE...",
-		Description: "With -o json the object of GET /api/queues/VHOST/QUEUE, or an array of them for several names.",
+		Description: "With -o json the object of GET /api/queues/VHOST/QUEUE, or an array of them for several names.\n\n" + examples("queue get orders"),
 		Action: func(c *cli.Context) error {
-			s, names, err := namesOf(c, std)
+			s, names, err := namesOf(c, std, queueNoun)
 			if err != nil {
 				return err
 			}
@@ -65,7 +44,7 @@ func queueGetCommand(std streams) *cli.Command {
 			list := listWriter{w: s.out}
 			shown := 0
 			err = s.each(names, func(name string) error {
-				body, err := api.Get(c.Context, httpapi.Path("queues", s.vhost, name), nil)
+				body, err := api.Get(c.Context, s.at(queueNoun, name), nil)
 				if err != nil {
 					return exit.Wrap(err, "%s", s.queueName(name))
 				}
@@ -163,8 +142,8 @@ func queueProperties(q httpapi.Object) string {
 
 func queueDeclareCommand(std streams) *cli.Command {
 	return &cli.Command{
-		Name: "declare", Aliases: []string{"create"}, Usage: "declare queues; one that exists with the same properties is left as it is", ArgsUsage: "QUEUE...",
-		Description: typed.Help,
+		Name: "declare", Aliases: []string{"create"}, Usage: "declare queues; one that exists with the same properties is left as it is", ArgsUsage: "NAME...",
+		Description: typed.Help + "\n\n" + examples("queue declare orders --type quorum --arg x-max-length=100000"),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "durable", Value: true, Usage: "survives a restart of the broker (--durable=false: does not)"},
 			&cli.StringFlag{Name: "type", Usage: "`TYPE` quorum or classic; default: the broker's"},
@@ -172,7 +151,7 @@ func queueDeclareCommand(std streams) *cli.Command {
 			&cli.StringSliceFlag{Name: "arg", Usage: "argument `K=V`, repeatable"},
 		},
 		Action: func(c *cli.Context) error {
-			s, names, err := namesOf(c, std)
+			s, names, err := namesOf(c, std, queueNoun)
 			if err != nil {
 				return err
 			}
@@ -185,18 +164,7 @@ func queueDeclareCommand(std streams) *cli.Command {
 				return err
 			}
 			body := map[string]any{"durable": c.Bool("durable"), "auto_delete": c.Bool("auto-delete"), "arguments": arguments}
-			return s.each(names, func(name string) error {
-				created, err := api.Put(c.Context, httpapi.Path("queues", s.vhost, name), body)
-				switch {
-				case err != nil:
-					return exit.Wrap(err, "%s", s.queueName(name))
-				case created:
-					s.notice("declared %s", s.queueName(name))
-				default:
-					s.notice("%s exists already", s.queueName(name))
-				}
-				return nil
-			})
+			return s.declare(c, api, queueNoun, names, body)
 		},
 	}
 }
@@ -221,64 +189,48 @@ func declareArguments(c *cli.Context, pairs []string, queueType string) (map[str
 }
 
 func queueDeleteCommand(std streams) *cli.Command {
-	return &cli.Command{
-		Name: "delete", Aliases: []string{"rm"}, Usage: "delete queues with their messages", ArgsUsage: "QUEUE...",
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "if-unused", Usage: "only without consumers"},
-			&cli.BoolFlag{Name: "if-empty", Usage: "only without messages"},
-		},
-		Action: func(c *cli.Context) error {
-			s, names, err := namesOf(c, std)
-			if err != nil {
-				return err
-			}
-			api, err := s.api()
-			if err != nil {
-				return err
-			}
-			if err := s.confirm("Delete " + s.described(names) + "?"); err != nil {
-				return err
-			}
-			query := url.Values{}
-			for _, condition := range []string{"if-unused", "if-empty"} {
-				if c.Bool(condition) {
-					query.Set(condition, "true")
-				}
-			}
-			return s.each(names, func(name string) error {
-				if err := api.Delete(c.Context, httpapi.Path("queues", s.vhost, name), query); err != nil {
-					return exit.Wrap(err, "%s", s.queueName(name))
-				}
-				s.notice("deleted %s", s.queueName(name))
-				return nil
-			})
-		},
-	}
-}
-
-// described names what a question is about.
-func (s *settings) described(names []string) string {
-	if len(names) == 1 {
-		return s.queueName(names[0])
-	}
-	return fmt.Sprintf("%d queues in vhost %q (%s)", len(names), s.vhost, strings.Join(names, ", "))
+	return deleteCommand(std, queueNoun, "delete", "delete queues with their messages", examples("queue delete orders --if-empty"),
+		[2]string{"if-unused", "only without consumers"}, [2]string{"if-empty", "only without messages"})
 }
 
 func queuePurgeCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "purge", Usage: "drop the ready messages of queues and print how many there were", ArgsUsage: "QUEUE...",
-		Description: "Goes over AMQP, because only queue.purge tells the number. With --quiet and one queue the number alone is printed.",
+		Description: "Goes over AMQP, because only queue.purge tells the number. With --quiet and one queue the number alone is printed.\n\n" + examples("queue purge orders --yes"),
+		Flags:       []cli.Flag{dryRunFlag()},
 		Action: func(c *cli.Context) error {
-			s, names, err := namesOf(c, std)
+			s, names, err := namesOf(c, std, queueNoun)
 			if err != nil {
 				return err
 			}
-			if err := s.confirm("Purge " + s.described(names) + "?"); err != nil {
+			if c.Bool("dry-run") {
+				return s.wouldPurge(c, names)
+			}
+			if err := s.confirm("Purge " + s.described(queueNoun, names) + "?"); err != nil {
 				return err
 			}
 			return s.purge(c, names)
 		},
 	}
+}
+
+func (s *settings) wouldPurge(c *cli.Context, names []string) error {
+	api, err := s.api()
+	if err != nil {
+		return err
+	}
+	return s.each(names, func(name string) error {
+		body, err := api.Get(c.Context, s.at(queueNoun, name), nil)
+		if err != nil {
+			return exit.Wrap(err, "%s", s.queueName(name))
+		}
+		queue, err := httpapi.Decode(body)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.out, "would purge %s messages of %s\n", count(queue, "messages_ready"), s.queueName(name))
+		return err
+	})
 }
 
 // purged is one line of the result of purge.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/exit"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/httpapi"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/table"
@@ -26,21 +25,6 @@ func raftCommand(std streams) *cli.Command {
 	}
 }
 
-// queueOf checks the settings and takes the name of a queue off the arguments.
-func queueOf(c *cli.Context, std streams) (s *settings, queue string, rest []string, err error) {
-	if s, err = settingsOf(c, std); err != nil {
-		return nil, "", nil, err
-	}
-	words := c.Args().Slice()
-	if len(words) == 0 {
-		return nil, "", nil, usagef(c, "the name of a queue is missing")
-	}
-	if queue = words[0]; queue == "" || len(queue) > amqp.ShortstrBytesMax {
-		return nil, "", nil, usagef(c, "the name of a queue is 1 to %d bytes long, not %d", amqp.ShortstrBytesMax, len(queue))
-	}
-	return s, queue, words[1:], nil
-}
-
 func raftPath(vhost, queue string, more ...string) string {
 	return httpapi.Path(append([]string{"queues", "quorum", vhost, queue}, more...)...)
 }
@@ -49,14 +33,11 @@ func raftStatusCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "status", Aliases: []string{"show"}, Usage: "show the replicas of a queue: who leads, who follows, how far each one is", ArgsUsage: "QUEUE",
 		Description: "With -o json the rows of GET /api/queues/quorum/VHOST/QUEUE/status. A replica that does not answer is shown as nodedown or noproc, all replicas of a queue that nothing\n" +
-			"wanted yet as parked; the exit code is 0 also then.",
+			"wanted yet as parked; the exit code is 0 also then.\n\n" + examples("raft status orders"),
 		Action: func(c *cli.Context) error {
-			s, queue, rest, err := queueOf(c, std)
+			s, queue, err := oneName(c, std, queueNoun)
 			if err != nil {
 				return err
-			}
-			if len(rest) > 0 {
-				return usagef(c, "unexpected argument %q", rest[0])
 			}
 			api, err := s.api()
 			if err != nil {
@@ -109,7 +90,7 @@ func raftAddCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "add", Usage: "add replicas of a queue on nodes", ArgsUsage: "QUEUE NODE...",
 		Description: "Returns when the queue's group has the member; the new replica then takes the messages over by itself, see `amqpctl raft status`. A node that has a replica already is left as\n" +
-			"it is.",
+			"it is.\n\n" + examples("raft add orders rabbit@four"),
 		Action: func(c *cli.Context) error {
 			return changeReplicas(c, std, "", func(s *settings, api *httpapi.Client, queue, node string, has bool) error {
 				if has {
@@ -129,7 +110,7 @@ func raftAddCommand(std streams) *cli.Command {
 func raftRemoveCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "remove", Aliases: []string{"rm"}, Usage: "remove replicas of a queue from nodes", ArgsUsage: "QUEUE NODE...",
-		Description: "The last replica cannot be removed: delete the queue instead. A node that has no replica is left as it is.",
+		Description: "The last replica cannot be removed: delete the queue instead. A node that has no replica is left as it is.\n\n" + examples("raft remove orders rabbit@one"),
 		Action: func(c *cli.Context) error {
 			return changeReplicas(c, std, "Remove", func(s *settings, api *httpapi.Client, queue, node string, has bool) error {
 				if !has {
@@ -148,7 +129,7 @@ func raftRemoveCommand(std streams) *cli.Command {
 
 // changeReplicas runs a step for every node of the command line, which tells whether the node has a replica. verb begins the question before something is destroyed; without one none is asked.
 func changeReplicas(c *cli.Context, std streams, verb string, step func(s *settings, api *httpapi.Client, queue, node string, has bool) error) error {
-	s, queue, nodes, err := queueOf(c, std)
+	s, queue, nodes, err := nameOf(c, std, queueNoun)
 	if err != nil {
 		return err
 	}

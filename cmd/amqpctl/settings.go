@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The two forms of output.
+// The forms of output that every command has.
 const (
 	outputTable = "table"
 	outputJSON  = "json"
@@ -28,25 +29,29 @@ type settings struct {
 	url       string
 	amqpURL   string
 	vhost     string
-	json      bool
+	format    string
+	json      bool // format is JSON
 	timeout   time.Duration
 	noHeaders bool
 	quiet     bool
 	yes       bool
 }
 
-// settingsOf reads the global flags. A virtual host comes from --vhost, else from the AMQP URL, else it is the default one.
-func settingsOf(c *cli.Context, std streams) (*settings, error) {
+// settingsOf reads the global flags; formats are the forms of output that the command has, table and JSON if it names none. A virtual host comes from
+// --vhost, else from the AMQP URL, else it is the default one.
+func settingsOf(c *cli.Context, std streams, formats ...string) (*settings, error) {
 	s := &settings{
 		streams: std, url: c.String("url"), amqpURL: c.String("amqp-url"), vhost: c.String("vhost"), timeout: c.Duration("timeout"),
 		noHeaders: c.Bool("no-headers"), quiet: c.Bool("quiet"), yes: c.Bool("yes"),
 	}
-	switch output := c.String("output"); output {
-	case outputTable:
-	case outputJSON:
-		s.json = true
-	default:
-		return nil, usagef(c, "unknown output format %q, want table or json", output)
+	if len(formats) == 0 {
+		formats = []string{outputTable, outputJSON}
+	}
+	s.format = c.String("output")
+	s.json = s.format == outputJSON
+	if !slices.Contains(formats, s.format) {
+		last := len(formats) - 1
+		return nil, usagef(c, "unknown output format %q, want %s or %s", s.format, strings.Join(formats[:last], ", "), formats[last])
 	}
 	if s.timeout <= 0 {
 		return nil, usagef(c, "--timeout must be longer than zero")
@@ -86,7 +91,8 @@ func (s *settings) failure(err error) { fmt.Fprintf(s.err, "%s: %s\n", program, 
 
 // tableOptions adapts tables to standard output: cut to the screen and bold headings on a terminal only.
 func (s *settings) tableOptions() table.Options {
-	return table.Options{NoHeaders: s.noHeaders, WidthRunes: terminal.WidthRunes(s.out), Bold: terminal.Colour(s.out)}
+	width, _ := terminal.Size(s.out)
+	return table.Options{NoHeaders: s.noHeaders, WidthRunes: width, Bold: terminal.Colour(s.out)}
 }
 
 // confirm asks before something is destroyed. Without a terminal there is nobody to ask, and the command line itself is the decision.

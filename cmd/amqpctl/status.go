@@ -22,7 +22,7 @@ const diskNearFactor = 2
 func statusCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "the cluster on one screen: version, nodes, counts, rates, alarms",
-		Description: "With -o json the object of GET /api/overview. The exit code is 0 also when there are warnings.",
+		Description: "With -o json the object of GET /api/overview. The exit code is 0 also when there are warnings.\n\n" + examples("status"),
 		Action: func(c *cli.Context) error {
 			s, err := settingsOf(c, std)
 			if err != nil {
@@ -129,25 +129,53 @@ func listeners(overview httpapi.Object) string {
 	return strings.Join(parts, ", ")
 }
 
+// nodeListing is the list of nodes, which status shows, too.
+func nodeListing() listing {
+	return listing{
+		plural: "nodes", reach: ofCluster, example: "node ls --watch",
+		path: func(*cli.Context, string) string { return httpapi.Path("nodes") },
+		columns: []column{
+			textColumn("NODE", "name"), {head: "STATE", keys: []string{"running", "being_drained"}, show: nodeState},
+			{head: "UPTIME", keys: []string{"uptime"}, number: true, show: func(o httpapi.Object) string {
+				if !o.Bool("running") {
+					return unknown
+				}
+				return table.Age(time.Duration(o.Int("uptime")) * time.Millisecond)
+			}},
+			sizeColumn("MEMORY", "mem_used"), sizeColumn("LIMIT", "mem_limit"), sizeColumn("DISK FREE", "disk_free"), countColumn("FILES", "fd_used"), countColumn("SOCKETS", "sockets_used"),
+			countColumn("CPUS", "processors"), wide(textColumn("VERSION", "rabbitmq_version")), wide(countColumn("PROCESSES", "proc_used")), wide(textColumn("OS PID", "os_pid")),
+		},
+	}
+}
+
+func nodeState(o httpapi.Object) string {
+	switch {
+	case !o.Bool("running"):
+		return "down"
+	case o.Bool("being_drained"):
+		return "draining"
+	}
+	return "running"
+}
+
+func nodeCommand(std streams) *cli.Command {
+	return &cli.Command{Name: "node", Aliases: []string{"nodes"}, Usage: "list the nodes of the cluster", Subcommands: []*cli.Command{listCommand(std, nodeListing())}}
+}
+
 func nodeTable(nodes []httpapi.Object) *table.Table {
-	t := &table.Table{Columns: []table.Column{
-		{Head: "NODE"}, {Head: "STATE"}, {Head: "UPTIME", Number: true}, {Head: "MEMORY", Number: true}, {Head: "LIMIT", Number: true},
-		{Head: "DISK FREE", Number: true}, {Head: "FILES", Number: true}, {Head: "SOCKETS", Number: true}, {Head: "CPUS", Number: true},
-	}}
+	t := &table.Table{}
+	l := nodeListing()
+	for _, col := range l.columns {
+		if !col.wide {
+			t.Columns = append(t.Columns, table.Column{Head: col.head, Number: col.number})
+		}
+	}
 	for _, n := range nodes {
-		if !n.Bool("running") {
-			t.Rows = append(t.Rows, []string{n.Text("name"), "down", unknown, unknown, unknown, unknown, unknown, unknown, unknown})
-			continue
+		var row []string
+		for i := range t.Columns {
+			row = append(row, l.columns[i].text(n))
 		}
-		state := "running"
-		if n.Bool("being_drained") {
-			state = "draining"
-		}
-		uptime := table.Age(time.Duration(n.Int("uptime")) * time.Millisecond)
-		t.Rows = append(t.Rows, []string{
-			n.Text("name"), state, uptime, size(n, "mem_used"), size(n, "mem_limit"), size(n, "disk_free"),
-			count(n, "fd_used"), count(n, "sockets_used"), count(n, "processors"),
-		})
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

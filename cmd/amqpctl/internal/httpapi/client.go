@@ -69,6 +69,15 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte
 	return body, err
 }
 
+// reasonHeader carries why something is deleted.
+const reasonHeader = "X-Reason"
+
+// DeleteFor removes an object for a reason that is told to whom it concerns.
+func (c *Client) DeleteFor(ctx context.Context, path, reason string) error {
+	_, _, err := c.do(ctx, http.MethodDelete, path, nil, nil, reasonHeader, strings.Join(strings.Fields(reason), " "))
+	return err
+}
+
 // Put sends body as JSON and tells whether the object was created (201) rather than updated or found (204).
 func (c *Client) Put(ctx context.Context, path string, body any) (created bool, err error) {
 	encoded, err := json.Marshal(body)
@@ -82,6 +91,16 @@ func (c *Client) Put(ctx context.Context, path string, body any) (created bool, 
 // Post sends body as JSON.
 func (c *Client) Post(ctx context.Context, path string, body any) error {
 	return c.send(ctx, http.MethodPost, path, body)
+}
+
+// Ask is a POST that changes nothing and returns the answer.
+func (c *Client) Ask(ctx context.Context, path string, body any) ([]byte, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	answer, _, err := c.do(ctx, http.MethodPost, path, nil, encoded)
+	return answer, err
 }
 
 // DeleteBy is a DELETE whose body says what is removed.
@@ -104,8 +123,9 @@ func (c *Client) Delete(ctx context.Context, path string, query url.Values) erro
 	return err
 }
 
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, int, error) {
-	answer, status, err := c.roundTrip(ctx, method, path, query, body)
+// do sends a request, with header as pairs of names and values.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) ([]byte, int, error) {
+	answer, status, err := c.roundTrip(ctx, method, path, query, body, header...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -123,7 +143,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return nil, status, failure
 }
 
-func (c *Client) roundTrip(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, int, error) {
+func (c *Client) roundTrip(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) ([]byte, int, error) {
 	target := c.base.String() + "/api" + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -137,6 +157,9 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, query url.V
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -2,4 +2,8 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-const getTermios = unix.TIOCGETA
+// setTermios drops what was typed and not read.
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETAF
+)

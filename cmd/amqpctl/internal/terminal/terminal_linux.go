@@ -2,4 +2,8 @@ package terminal
 
 import "golang.org/x/sys/unix"
 
-const getTermios = unix.TCGETS
+// setTermios drops what was typed and not read.
+const (
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETSF
+)

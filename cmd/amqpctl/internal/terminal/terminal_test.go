@@ -20,7 +20,7 @@ func TestWhatIsNoTerminal(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	for name, f := range map[string]any{"buffer": new(bytes.Buffer), "null": null, "pipe": w, "nothing": nil} {
-		if Is(f) || WidthRunes(f) != 0 || Colour(f) {
+		if width, height := Size(f); Is(f) || width != 0 || height != 0 || Colour(f) {
 			t.Errorf("%s was taken for a terminal", name)
 		}
 	}
