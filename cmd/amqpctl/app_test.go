@@ -102,6 +102,7 @@ var misuses = map[string]string{
 	"queue ls --filter name~(":                                 "the filter on name: error parsing regexp",
 	"queue ls --limit 0":                                       "--limit must be at least 1",
 	"queue ls --watch=5":                                       `invalid value "5" for flag --watch`,
+	"queue ls --watch 5s":                                      `unexpected argument "5s"; a time for --watch stands behind =: --watch=5s`,
 	"queue ls --watch=1ms":                                     "less than 100ms",
 	"queue peek":                                               "the name of a queue is missing",
 	"queue peek q --state dead":                                `unknown --state "dead"`,

@@ -137,7 +137,7 @@ func listCommand(std streams, l listing) *cli.Command {
 		&cli.StringSliceFlag{Name: "filter", Usage: "only those that pass a `FILTER`, see above, repeatable"},
 		&cli.StringFlag{Name: "sort", Usage: "sort by a `KEY` of the API, descending with - in front (-messages)"},
 		&cli.StringFlag{Name: "columns", Usage: "comma-separated `KEYS` of the API instead of the usual columns, dotted for inner ones"},
-		&cli.IntFlag{Name: "limit", Usage: "stop after `N` objects"},
+		&cli.IntFlag{Name: "limit", Usage: "stop after `N` objects", DefaultText: "all"},
 		newWatchFlag(),
 	}
 	usage := "list " + l.plural
@@ -155,6 +155,9 @@ func listCommand(std streams, l listing) *cli.Command {
 			s, err := settingsOf(c, std, listFormats...)
 			if err != nil {
 				return err
+			}
+			if c.NArg() > 0 && watchOf(c) > 0 {
+				return usagef(c, "unexpected argument %q; a time for --%s stands behind =: --%[2]s=%[1]s", c.Args().First(), watchName)
 			}
 			if err := noArguments(c); err != nil {
 				return err

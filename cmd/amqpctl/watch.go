@@ -26,8 +26,11 @@ const (
 type watchFlag struct{ *cli.GenericFlag }
 
 func newWatchFlag() cli.Flag {
-	return &watchFlag{&cli.GenericFlag{Name: watchName, Value: new(interval), Usage: "show it again and again, --watch=5s every five seconds; ^C ends it", DefaultText: "2s"}}
+	return &watchFlag{&cli.GenericFlag{Name: watchName, Value: new(interval), Usage: "show it again and again until ^C, every 2s or TIME"}}
 }
+
+// String is its line in the help.
+func (f *watchFlag) String() string { return "--" + watchName + "[=TIME]\t" + f.Usage }
 
 // TakesValue is false: the word after --watch is not its value.
 func (*watchFlag) TakesValue() bool { return false }
