@@ -257,6 +257,8 @@ func errHost(err error, what resource) *amqp.Error {
 	switch {
 	case errors.Is(err, quorum.ErrNoQueue):
 		return errNotFound(what)
+	case errors.Is(err, quorum.ErrNoLeader):
+		return errTimeout(what)
 	case errors.Is(err, quorum.ErrClosed):
 		return errShutdown()
 	}

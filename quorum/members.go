@@ -43,15 +43,7 @@ func (h *Host) RemoveReplica(ctx context.Context, id meta.QueueID, node meta.Nod
 // MoveLeader makes the replica of a durable queue on a node its leader. It returns when the old leader knows. Right after another change of leaders nobody may be known to lead: it waits for that,
 // a bounded time.
 func (h *Host) MoveLeader(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	for end := time.Now().Add(2 * limits.HandOverMillis * time.Millisecond); ; {
-		err := h.changeMember(ctx, id, node, promoteMember)
-		if !errors.Is(err, ErrNoLeader) || time.Now().After(end) {
-			return err
-		}
-		if h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
-			return err
-		}
-	}
+	return h.changeMember(ctx, id, node, promoteMember)
 }
 
 // memberChange is what is wanted of a node's replica. The numbers travel between nodes.
@@ -63,9 +55,23 @@ const (
 	promoteMember memberChange = 2
 )
 
-// changeMember brings a change to the leader's node.
+// changeMember brings a change to the leader's node; a leader that is new gets the time to take office.
 func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
-	run, err := h.running(ctx, id)
+	for end := time.Now().Add(2 * limits.HandOverMillis * time.Millisecond); ; {
+		err := h.tryMember(ctx, id, node, change)
+		if !errors.Is(err, ErrNoLeader) || time.Now().After(end) {
+			return err
+		}
+		if h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
+			return err
+		}
+	}
+}
+
+func (h *Host) tryMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
+	short, cancel := context.WithTimeout(ctx, limits.HandOverMillis*time.Millisecond)
+	run, err := h.running(short, id)
+	cancel()
 	if err != nil {
 		return err
 	}
@@ -215,8 +221,8 @@ func (h *Host) transfer(ctx context.Context, g *group, node meta.NodeID) error {
 		if leader := g.leaderNode(); leader != 0 && leader != h.node {
 			return nil
 		}
-		if err := h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()); err != nil {
-			return err
+		if h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()) != nil {
+			break
 		}
 	}
 	return ErrNoLeader

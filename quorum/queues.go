@@ -307,7 +307,8 @@ type DeleteResult struct {
 	Messages uint64
 }
 
-// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. ErrNoQueue: there is no such queue any more.
+// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. ErrNoQueue: there is no such queue any more;
+// ErrNoLeader: the condition could not be decided, and nothing happened.
 func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (DeleteResult, error) {
 	var res DeleteResult
 	var token uint64
@@ -351,8 +352,11 @@ func (h *Host) seal(ctx context.Context, id meta.QueueID, cond queue.Condition) 
 			return nil, queue.Reply{}, err
 		}
 		reply, err := run.command(&queue.Command{Op: queue.OpSeal, Condition: cond})
-		if err == nil || errors.Is(err, ErrClosed) || h.wait(limits.FindLeaderMillis*time.Millisecond, ctx.Done()) != nil {
+		if err == nil || errors.Is(err, ErrClosed) {
 			return run, reply, err
+		}
+		if h.wait(limits.FindLeaderMillis*time.Millisecond, ctx.Done()) != nil {
+			return run, reply, fmt.Errorf("%w: %w", ErrNoLeader, err)
 		}
 	}
 }
@@ -388,7 +392,7 @@ func (h *Host) retire(id meta.QueueID) {
 	}()
 }
 
-// running returns a queue's runner when it serves, starting it if need be.
+// running returns a queue's runner when it serves, starting it if need be. Beside ErrNoQueue and ErrClosed there is ErrNoLeader, with that of ctx, when ctx ends before the queue serves.
 func (h *Host) running(ctx context.Context, id meta.QueueID) (runner, error) {
 	s, err := h.slot(id)
 	if err != nil {
@@ -416,12 +420,14 @@ func (h *Host) running(ctx context.Context, id meta.QueueID) (runner, error) {
 			case <-r.closed:
 				return nil, ErrNoQueue
 			case <-ctx.Done():
-				return nil, ctx.Err()
 			case <-h.closed:
 				return nil, ErrClosed
 			}
 		}
 		if err := h.wait(time.Millisecond, ctx.Done()); err != nil {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", ErrNoLeader, ctx.Err())
+			}
 			return nil, err
 		}
 	}

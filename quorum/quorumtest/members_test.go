@@ -1,9 +1,8 @@
-//go:build simulation
-
 package quorumtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +10,8 @@ import (
 	pb "github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
 )
 
 // TestRemovedLeaderStrandsItsNode: the leader's own replica is removed while its node publishes and consumes. The others have a leader at once, and the node goes on without a replica.
@@ -78,5 +79,42 @@ func TestChangeOfMembersIsForgotten(t *testing.T) {
 		c.NewPublisher(gone, q).Confirm(3*time.Second, 5)
 		leader.Start()
 		c.drained(q, gone)
+	})
+}
+
+// TestLeaderlessQueueAnswersLate: whoever wants something of a queue that has lost its majority is told so within seconds, on a node with a replica and on one without, and not that the node is closing.
+func TestLeaderlessQueueAnswersLate(t *testing.T) {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		q := c.Declare(c.Node(1), "q", 1, 2, 3)
+		c.NewPublisher(c.Node(1), q).Confirm(3*time.Second, 1)
+		c.Node(2).Kill()
+		c.Node(3).Kill()
+		c.Pass(8 * time.Second) // the leader has stepped down, and the dead are declared dead
+		for _, at := range []*Node{c.Node(1), c.Node(4)} {
+			h := at.Host()
+			for what, ask := range map[string]func(context.Context) error{
+				"add":    func(ctx context.Context) error { return h.AddReplica(ctx, q, 5) },
+				"remove": func(ctx context.Context) error { return h.RemoveReplica(ctx, q, 2) },
+				"move":   func(ctx context.Context) error { return h.MoveLeader(ctx, q, 1) },
+				"delete": func(ctx context.Context) error { _, err := h.DeleteQueue(ctx, q, queue.IfEmpty); return err },
+			} {
+				began := time.Now()
+				err := ask(context.Background())
+				took := time.Since(began)
+				if limit := 11 * time.Second; !errors.Is(err, quorum.ErrNoLeader) || took > limit || what != "delete" && took > 4*time.Second {
+					c.T.Errorf("%s at %s: %v after %v", what, at.Name, err, took)
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+				began = time.Now()
+				if err := ask(ctx); !errors.Is(err, quorum.ErrNoLeader) || time.Since(began) > 600*time.Millisecond {
+					c.T.Errorf("%s at %s within half a second: %v after %v", what, at.Name, err, time.Since(began))
+				}
+				cancel()
+			}
+		}
+		c.Node(2).Start()
+		c.Node(3).Start()
+		c.NewPublisher(c.Node(4), q).Confirm(5*time.Second, 1)
+		c.drained(q, c.Node(4))
 	})
 }
