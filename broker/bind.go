@@ -121,7 +121,7 @@ func (ch *channel) ExchangeUnbind(m amqp.ExchangeUnbind) error {
 func (ch *channel) changeBinding(op meta.Op, b *meta.Binding, noWait bool, ok amqp.Method) error {
 	destination := queueResource(b.VHost, b.Destination)
 	if b.Kind == meta.ToExchange {
-		destination.kind = "exchange"
+		destination.Kind = "exchange"
 	}
 	if err := ch.may(meta.Write, destination); err != nil {
 		return err

@@ -228,19 +228,19 @@ func (b *Broker) settle(ctx context.Context, q meta.QueueID) error {
 
 // userMay checks a user's permission without a channel's memory.
 func (b *Broker) userMay(view *meta.View, user string, access meta.Access, what resource) error {
-	if view.VHost(what.vhost) == nil {
-		return errNoVHost(what.vhost)
+	if view.VHost(what.VHost) == nil {
+		return errNoVHost(what.VHost)
 	}
-	name := what.name
-	if what.kind == "exchange" {
+	name := what.Name
+	if what.Kind == "exchange" {
 		name = meta.PermissionName(name)
 	}
-	if p := view.Permission(user, what.vhost); p != nil {
+	if p := view.Permission(user, what.VHost); p != nil {
 		if pattern, err := meta.CompilePattern(p.Pattern(access)); err == nil && pattern.Allows(name) {
 			return nil
 		}
 	}
-	what.name = name
+	what.Name = name
 	return errRefused(access, what, user)
 }
 

@@ -13,12 +13,29 @@ import (
 // This file is the one table from refusals (meta.Reason, queue.Code) and from the broker's own rules to AMQP codes and texts. The words are RabbitMQ's:
 // client libraries and their test suites look for them.
 
-// resource names what an error is about, as RabbitMQ's texts print it.
-type resource struct{ kind, vhost, name string }
+// Resource names what an error is about, as RabbitMQ's texts print it. VHost is empty for what stands in none.
+type Resource struct{ Kind, VHost, Name string }
 
-func (r resource) String() string {
-	return r.kind + " '" + r.name + "' in vhost '" + r.vhost + "'"
+type resource = Resource
+
+// String returns the resource as texts have it: queue 'q' in vhost '/'.
+func (r Resource) String() string {
+	if r.VHost == "" {
+		return r.Kind + " '" + r.Name + "'"
+	}
+	return r.Kind + " '" + r.Name + "' in vhost '" + r.VHost + "'"
 }
+
+// AccessRefused is the refusal of a permission.
+func AccessRefused(access meta.Access, what Resource, user string) *amqp.Error {
+	return errRefused(access, what, user)
+}
+
+// Refusal is the catalogue's refusal of an operation on what; for a binding that is the destination.
+func Refusal(r *meta.Reply, what Resource) *amqp.Error { return errReason(r, what) }
+
+// CodeRefusal is a queue's refusal, nil for queue.CodeOK.
+func CodeRefusal(code queue.Code, what Resource) *amqp.Error { return errCode(code, what) }
 
 func queueResource(vhost, name string) resource    { return resource{"queue", vhost, name} }
 func exchangeResource(vhost, name string) resource { return resource{"exchange", vhost, name} }
@@ -45,7 +62,7 @@ func errRefused(access meta.Access, r resource, user string) *amqp.Error {
 }
 
 func errReserved(r resource) *amqp.Error {
-	return amqp.Errorf(amqp.ReplyAccessRefused, "%s name '%s' contains reserved prefix 'amq.*'", r.kind, r.name)
+	return amqp.Errorf(amqp.ReplyAccessRefused, "%s name '%s' contains reserved prefix 'amq.*'", r.Kind, r.Name)
 }
 
 func errDefaultExchange() *amqp.Error {
@@ -178,15 +195,15 @@ func errShutdown() *amqp.Error {
 func errReason(r *meta.Reply, what resource) *amqp.Error {
 	switch r.Reason {
 	case meta.ReasonNoVHost:
-		return errNoVHost(what.vhost)
+		return errNoVHost(what.VHost)
 	case meta.ReasonNoExchange:
-		name := what.name
+		name := what.Name
 		if r.Field != "" {
 			name = r.Detail
 		}
-		return errNotFound(exchangeResource(what.vhost, name))
+		return errNotFound(exchangeResource(what.VHost, name))
 	case meta.ReasonNoQueue:
-		return errNotFound(queueResource(what.vhost, what.name))
+		return errNotFound(queueResource(what.VHost, what.Name))
 	case meta.ReasonInequivalentArg:
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "inequivalent arg '%s' for %s: received %s but current is %s", r.Field, what, r.Received, r.Current)
 	case meta.ReasonInvalidArg:
@@ -218,11 +235,15 @@ func errRareReason(r *meta.Reply, what resource) *amqp.Error {
 	switch r.Reason {
 	case meta.ReasonLimit:
 		if r.Field == "queues" {
-			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare queue '%s': queue limit in cluster (%d) is reached", what.name, r.Count)
+			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare queue '%s': queue limit in cluster (%d) is reached", what.Name, r.Count)
 		}
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "%s: the limit of %d %s is reached", what, r.Count, r.Field)
 	case meta.ReasonTooLong:
-		return amqp.Errorf(amqp.ReplyPreconditionFailed, "%s: %s is longer than %d bytes", what, r.Field, r.Count)
+		return amqp.Errorf(amqp.ReplyPreconditionFailed, "%s should be at most %d bytes", r.Field, r.Count)
+	case meta.ReasonInvalidPattern:
+		return amqp.Errorf(amqp.ReplyPreconditionFailed, "invalid regular expression for %s: %s", r.Field, r.Detail)
+	case meta.ReasonNameInUse:
+		return amqp.Errorf(amqp.ReplyPreconditionFailed, "the name is in use")
 	case meta.ReasonStreamUnserved:
 		return errUnimplemented("streams are not served")
 	case meta.ReasonFenced, meta.ReasonStaleBoot:

@@ -34,14 +34,14 @@ func accessIndex(a meta.Access) int {
 
 // may checks that the connection's user has access to a queue or exchange.
 func (ch *channel) may(access meta.Access, r resource) error {
-	name := r.name
-	if r.kind == "exchange" {
+	name := r.Name
+	if r.Kind == "exchange" {
 		name = meta.PermissionName(name)
 	}
 	if ch.access.allows(ch.c, access, name) {
 		return nil
 	}
-	r.name = name
+	r.Name = name
 	return errRefused(access, r, ch.c.user)
 }
 

@@ -53,8 +53,8 @@ func (c *call) changeVHost(name string) error {
 
 // may checks a permission as AMQP does.
 func (c *call) may(access meta.Access, what resource) error {
-	if p := c.view.Permission(c.user.Name, what.vhost); p != nil {
-		if pattern, err := meta.CompilePattern(p.Pattern(access)); err == nil && pattern.Allows(what.name) {
+	if p := c.view.Permission(c.user.Name, what.VHost); p != nil {
+		if pattern, err := meta.CompilePattern(p.Pattern(access)); err == nil && pattern.Allows(what.Name) {
 			return nil
 		}
 	}

@@ -47,7 +47,7 @@ func putClusterName(c *call) error {
 	if name == "" {
 		return badRequest("the name is empty")
 	}
-	if _, err := c.do(resource{kind: "cluster", name: name}, meta.Command{Op: meta.OpSetClusterName, Name: name}); err != nil {
+	if _, err := c.do(resource{Kind: "cluster", Name: name}, meta.Command{Op: meta.OpSetClusterName, Name: name}); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

@@ -7,12 +7,13 @@ import (
 	"net/http"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
 )
 
-// This file is the one table from refusals (meta.Reason, queue.Code, AMQP errors, errors of the host) to HTTP statuses and RabbitMQ's error bodies.
+// This file is the one table from refusals (meta.Reason, queue.Code, AMQP errors, errors of the host) to HTTP statuses and RabbitMQ's error bodies. The words of what AMQP refuses, too, are the broker's.
 
 // failure is an answer that is no success. As an error it ends a handler.
 type failure struct {
@@ -78,30 +79,33 @@ func internalError() *failure {
 	return &failure{status: http.StatusInternalServerError, kind: "internal_server_error", reason: "internal error, see the log of the node"}
 }
 
-// resource names what an operation is about, as RabbitMQ's texts print it. vhost is empty for what stands in none.
-type resource struct{ kind, vhost, name string }
+// resource names what an operation is about.
+type resource = broker.Resource
 
-func (r resource) String() string {
-	if r.vhost == "" {
-		return r.kind + " '" + r.name + "'"
-	}
-	return r.kind + " '" + r.name + "' in vhost '" + r.vhost + "'"
-}
-
-func queueResource(vhost, name string) resource { return resource{"queue", vhost, name} }
+func queueResource(vhost, name string) resource { return resource{Kind: "queue", VHost: vhost, Name: name} }
 
 // exchangeResource names an exchange; in texts about permissions the default exchange is amq.default.
 func exchangeResource(vhost, name string) resource {
-	return resource{"exchange", vhost, meta.PermissionName(name)}
+	return resource{Kind: "exchange", VHost: vhost, Name: meta.PermissionName(name)}
 }
 
 func accessRefused(access meta.Access, what resource, user string) *failure {
-	return notAuthorised(fmt.Sprintf("ACCESS_REFUSED - %s access to %s refused for user '%s'", access, what, user))
+	return refused(broker.AccessRefused(access, what, user))
 }
 
 func locked(what resource) *failure {
-	return badRequestf("cannot obtain exclusive access to locked %s. It could be originally declared on another connection or the exclusive property value does not match that "+
-		"of the original declaration.", what)
+	return refused(broker.Refusal(&meta.Reply{Reason: meta.ReasonExclusiveLocked}, what))
+}
+
+// refused is a refusal that AMQP has, too, with its text.
+func refused(e *amqp.Error) *failure {
+	switch e.Code {
+	case amqp.ReplyNotFound:
+		return notFound(e.Text)
+	case amqp.ReplyAccessRefused:
+		return notAuthorised(e.ReplyText())
+	}
+	return badRequest(e.Text)
 }
 
 // refusal turns the catalogue's answer into a failure, nil if it did what was asked. what is what the request names; of a binding the destination.
@@ -111,59 +115,12 @@ func refusal(r *meta.Reply, what resource) error {
 		return nil
 	case meta.ReasonNoVHost:
 		return notFound("vhost_not_found")
-	case meta.ReasonNoExchange:
-		name := what.name
-		if r.Field != "" {
-			name = r.Detail
-		}
-		return notFound("no " + resource{"exchange", what.vhost, name}.String())
-	case meta.ReasonNoQueue:
-		return notFound("no " + queueResource(what.vhost, what.name).String())
 	case meta.ReasonNoUser, meta.ReasonNoNode:
 		return objectNotFound()
-	case meta.ReasonExclusiveLocked:
-		return locked(what)
-	case meta.ReasonDefaultExchange:
-		return notAuthorised("ACCESS_REFUSED - operation not permitted on the default exchange")
-	case meta.ReasonSystemExchange:
-		return notAuthorised("ACCESS_REFUSED - deletion of system " + what.String() + " not allowed")
-	case meta.ReasonReservedName:
-		return notAuthorised("ACCESS_REFUSED - " + what.kind + " name '" + what.name + "' contains reserved prefix 'amq.*'")
 	case meta.ReasonFenced, meta.ReasonStaleBoot, meta.ReasonAborted:
 		return unavailable("the node was declared dead or the operation was called off; try again")
-	case meta.ReasonNameInUse:
-		return badRequest("the name is in use")
 	}
-	return badRequest(invalidity(r, what))
-}
-
-// invalidity is the text for a request that can never be carried out as it is.
-func invalidity(r *meta.Reply, what resource) string {
-	switch r.Reason {
-	case meta.ReasonInequivalentArg:
-		return fmt.Sprintf("inequivalent arg '%s' for %s: received %s but current is %s", r.Field, what, r.Received, r.Current)
-	case meta.ReasonInvalidArg:
-		return fmt.Sprintf("invalid arg '%s' for %s: %s", r.Field, what, r.Detail)
-	case meta.ReasonArgOfOtherType:
-		return fmt.Sprintf("invalid arg '%s' for %s of queue type %s", r.Field, what, r.Detail)
-	case meta.ReasonInvalidArgType:
-		return fmt.Sprintf("invalid type '%s' for arg '%s' in %s", r.Detail, r.Field, what)
-	case meta.ReasonUnknownExchangeType:
-		return fmt.Sprintf("unknown exchange type '%s'", r.Detail)
-	case meta.ReasonInUse:
-		return what.String() + " in use"
-	case meta.ReasonInvalidBinding:
-		return r.Detail
-	case meta.ReasonLimit:
-		return fmt.Sprintf("%s: the limit of %d %s is reached", what, r.Count, r.Field)
-	case meta.ReasonStreamUnserved:
-		return "streams are not served"
-	case meta.ReasonInvalidPattern:
-		return fmt.Sprintf("invalid regular expression for %s: %s", r.Field, r.Detail)
-	case meta.ReasonTooLong:
-		return fmt.Sprintf("%s should be at most %d bytes", r.Field, r.Count)
-	}
-	return what.String() + ": " + r.Reason.String()
+	return refused(broker.Refusal(r, what))
 }
 
 // codeFailure turns the answer of a queue's machine to a conditional delete into a failure.
@@ -171,12 +128,10 @@ func codeFailure(code queue.Code, what resource) error {
 	switch code {
 	case queue.CodeOK:
 		return nil
-	case queue.CodeInUse:
-		return badRequest(what.String() + " in use")
-	case queue.CodeNotEmpty:
-		return badRequest(what.String() + " not empty")
 	case queue.CodeGone:
 		return objectNotFound()
+	case queue.CodeInUse, queue.CodeNotEmpty:
+		return refused(broker.CodeRefusal(code, what))
 	}
 	return unavailable(what.String() + " does not answer")
 }

@@ -91,7 +91,7 @@ func putPermission(c *call) error {
 		}
 	}
 	existed := c.view.Permission(p.User, p.VHost) != nil
-	if _, err := c.do(resource{"user", p.VHost, p.User}, meta.Command{Op: meta.OpPutPermission, Permission: p}); err != nil {
+	if _, err := c.do(resource{Kind: "user", VHost: p.VHost, Name: p.User}, meta.Command{Op: meta.OpPutPermission, Permission: p}); err != nil {
 		return err
 	}
 	return c.made(existed)
@@ -103,7 +103,7 @@ func deletePermission(c *call) error {
 	if p == nil {
 		return objectNotFound()
 	}
-	if _, err := c.do(resource{"user", p.VHost, p.User}, meta.Command{Op: meta.OpDeletePermission, Permission: *p}); err != nil {
+	if _, err := c.do(resource{Kind: "user", VHost: p.VHost, Name: p.User}, meta.Command{Op: meta.OpDeletePermission, Permission: *p}); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

@@ -51,7 +51,7 @@ func putUser(c *call) error {
 	} else if password != "" {
 		u.PasswordHash = newHash(password)
 	}
-	what := resource{kind: "user", name: u.Name}
+	what := resource{Kind: "user", Name: u.Name}
 	existed := c.view.User(u.Name) != nil
 	if _, err := c.do(what, meta.Command{Op: meta.OpPutUser, User: u}); err != nil {
 		return err
@@ -98,7 +98,7 @@ func deleteUsers(c *call) error {
 	}
 	for len(cmds) > 0 {
 		n := min(len(cmds), deletesAtOnce)
-		if _, err := c.do(resource{kind: "user", name: cmds[0].User.Name}, cmds[:n]...); err != nil {
+		if _, err := c.do(resource{Kind: "user", Name: cmds[0].User.Name}, cmds[:n]...); err != nil {
 			return err
 		}
 		cmds = cmds[n:]
@@ -147,7 +147,7 @@ func deleteUser(c *call) error {
 	if c.view.User(name) == nil {
 		return objectNotFound()
 	}
-	if _, err := c.do(resource{kind: "user", name: name}, meta.Command{Op: meta.OpDeleteUser, User: meta.User{Name: name}}); err != nil {
+	if _, err := c.do(resource{Kind: "user", Name: name}, meta.Command{Op: meta.OpDeleteUser, User: meta.User{Name: name}}); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)

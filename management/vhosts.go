@@ -137,7 +137,7 @@ func putVHost(c *call) error {
 	return c.made(reply.Existed)
 }
 
-func vhostResource(name string) resource { return resource{kind: "vhost", name: name} }
+func vhostResource(name string) resource { return resource{Kind: "vhost", Name: name} }
 
 func sortedSet(list []string) []string {
 	slices.Sort(list)
