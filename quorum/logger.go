@@ -61,7 +61,7 @@ func (l *raftLogger) Errorf(format string, args ...any) {
 func (l *raftLogger) Panicf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if log := raftLog.Load(); log != nil {
-		log.Error(text, "raft", l.pkg)
+		log.Error(text, "raft", l.pkg, "panic", true)
 	}
 	panic(text)
 }

@@ -102,6 +102,11 @@ func (p *peers) save(list peerList) error {
 func (p *peers) follow(v *meta.View) error {
 	p.mu.Lock()
 	list := peerList{Self: p.list.Self, Founder: p.list.Founder}
+	for n := range v.Nodes() {
+		if n.Replaced {
+			delete(p.told, link.Node(n.Token)) // another node listens there: groups that still have a replica of the old one would dial it again and again
+		}
+	}
 	p.mu.Unlock()
 	for n := range v.Nodes() {
 		if !n.Replaced {

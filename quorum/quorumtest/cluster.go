@@ -12,6 +12,7 @@ import (
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,9 @@ type Cluster struct {
 	rng    *rand.Rand
 	began  time.Time
 	faults raftFaults
+
+	libraryMayFail atomic.Bool
+	libraryFailed  atomic.Pointer[string]
 
 	mu      sync.Mutex
 	clients []client
@@ -155,10 +159,48 @@ func (c *Cluster) Elapsed() time.Duration { return time.Since(c.began) }
 
 // logger is where a node's log goes: nowhere, or to the standard error when WARREN_TEST_LOG is set.
 func (c *Cluster) logger(name string) *slog.Logger {
-	if os.Getenv("WARREN_TEST_LOG") == "" {
-		return slog.New(slog.DiscardHandler)
+	var h slog.Handler = slog.DiscardHandler
+	if os.Getenv("WARREN_TEST_LOG") != "" {
+		h = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", name)
+	return slog.New(libraryPanics{h, c}).With("at", name)
+}
+
+// libraryPanics notices panics of the Raft library. They end a real process; in this one they are caught, and it only stops working, for the disks that it is given are of the kind that injects
+// errors.
+type libraryPanics struct {
+	slog.Handler
+	c *Cluster
+}
+
+// Enabled implements slog.Handler.
+func (l libraryPanics) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelError || l.Handler.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (l libraryPanics) Handle(ctx context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "panic" {
+			l.c.libraryFails(r.Message)
+		}
+		return true
+	})
+	return l.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (l libraryPanics) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return libraryPanics{l.Handler.WithAttrs(attrs), l.c}
+}
+
+// libraryFails notes a panic of the library: a violation unless the test wants one.
+func (c *Cluster) libraryFails(text string) {
+	if c.libraryMayFail.Load() {
+		c.libraryFailed.Store(&text)
+		return
+	}
+	c.Books.violate("the Raft library: %s", text)
 }
 
 // Pass lets virtual time pass.
@@ -211,8 +253,16 @@ func (c *Cluster) Live() []*Node {
 	return live
 }
 
-// Node returns node i, counted from 1 as the catalogue does.
-func (c *Cluster) Node(i meta.NodeID) *Node { return c.Nodes[i-1] }
+// Node returns the node that has an id in the catalogue; the first ones are counted from 1.
+func (c *Cluster) Node(id meta.NodeID) *Node {
+	for _, n := range c.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	c.T.Fatalf("no node has the id %d", id)
+	return nil
+}
 
 // Declare makes a durable queue with replicas on the given nodes, on all if none are given, through one node.
 func (c *Cluster) Declare(at *Node, name string, replicas ...meta.NodeID) meta.QueueID {
@@ -245,10 +295,12 @@ func (c *Cluster) Leader(q meta.QueueID) *Node {
 			leader, term = st.Leader, st.Term
 		}
 	}
-	if leader == 0 || c.Node(leader).Host() == nil {
-		return nil
+	for _, n := range c.Live() {
+		if n.ID == leader {
+			return n
+		}
 	}
-	return c.Node(leader)
+	return nil
 }
 
 // AwaitLeader waits for a leader of a queue.

@@ -276,3 +276,24 @@ func TestBatchUnderWayOutlivesItsNode(t *testing.T) {
 		c.drained(q, far)
 	})
 }
+
+// TestAutoDeleteQueueOutlivesItsLastConsumer: the node of a queue's last consumer dies, and with it the leader that should act on it.
+func TestAutoDeleteQueueOutlivesItsLastConsumer(t *testing.T) {
+	for _, leaderDies := range []bool{false, true} {
+		t.Run(map[bool]string{false: "the leader lives", true: "the leader dies"}[leaderDies], func(t *testing.T) {
+			Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+				q := c.declare(c.Node(5), meta.Queue{VHost: "/", Name: "q", Durable: true, AutoDelete: true, Replicas: []meta.NodeID{1, 2, 3}})
+				p := c.NewPublisher(c.Node(5), q)
+				p.Confirm(3*time.Second, 10)
+				k := c.NewConsumer(c.Node(4), q, ConsumerPlan{Hold: 5})
+				c.Until(2*time.Second, "it consumes", func() bool { return k.Got() == 10 })
+				c.Node(4).Kill()
+				if leaderDies {
+					c.Pass(4 * time.Second)
+					c.AwaitLeader(q).Kill()
+				}
+				c.Until(2*deathMillis*time.Millisecond, "the queue is deleted", func() bool { return c.Node(5).Host().Catalogue().View.QueueByID(q) == nil })
+			})
+		})
+	}
+}

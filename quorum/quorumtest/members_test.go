@@ -118,3 +118,122 @@ func TestLeaderlessQueueAnswersLate(t *testing.T) {
 		c.drained(q, c.Node(4))
 	})
 }
+
+// TestWipedNodeIsTakenForTheOld: a node that lost its disk joins again under its name. It is another one: it holds no vote and no replica of the old, and gets its replicas anew. Nobody looks for the old.
+func TestWipedNodeIsTakenForTheOld(t *testing.T) {
+	for i := range 6 {
+		nodes := 3 + i/3
+		i %= 3
+		t.Run(fmt.Sprint("n", i+1, " of ", nodes), func(t *testing.T) {
+			Run(t, Options{Nodes: nodes, Latency: time.Millisecond}, func(c *Cluster) {
+				wiped, rest := c.Nodes[i], c.Others(c.Nodes[i])
+				at := rest[len(rest)-1]
+				q := c.Declare(at, "q", 1, 2, 3)
+				p := c.NewPublisher(at, q)
+				p.Confirm(3*time.Second, 100)
+				c.NewPublisher(at, c.Declare(at, "without a majority", wiped.ID, at.ID)).Confirm(3*time.Second, 1)
+				old := wiped.ID
+				wiped.Kill()
+				c.Until(deathMillis*time.Millisecond, "it is declared dead", func() bool { return !at.Host().Catalogue().View.Node(old).Alive() })
+				wiped.Replace(nil)
+				wiped.Start()
+				if wiped.ID == old {
+					c.T.Fatal("it has the old one's id")
+				}
+				c.Until(20*time.Second, "three replicas are equal, none of the old node", func() bool {
+					v := at.Host().Catalogue().View.QueueByID(q)
+					_, member := v.MemberOn(old)
+					return !member && len(v.Members) == 3 && c.equalReplicas(q)
+				})
+				c.Pass(2 * time.Second)
+				before := 0
+				for _, n := range c.Nodes {
+					before += c.Net.Dials(n.Name)
+				}
+				c.Pass(20 * time.Second)
+				dials := -before
+				for _, n := range c.Nodes {
+					dials += c.Net.Dials(n.Name)
+				}
+				if dials > 0 {
+					c.T.Errorf("%d connections were opened in a cluster at rest", dials)
+				}
+				rest[0].Kill()
+				p.Confirm(5*time.Second, 10)
+				rest[0].Start()
+				c.drained(q, wiped)
+			})
+		})
+	}
+}
+
+// TestRemovedReplicaComesBack: a replica is removed while its node is down. The node comes back with its data, and must not take part; added again, it is a new replica.
+func TestRemovedReplicaComesBack(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 4 << 10}, func(c *Cluster) {
+		q := c.Declare(c.Node(1), "q", 1, 2, 3, 4)
+		p := c.NewPublisher(c.Node(1), q)
+		p.Confirm(3*time.Second, 50)
+		leader := c.AwaitLeader(q)
+		away := c.Others(leader, c.Node(1))[0]
+		was, _ := leader.Host().Catalogue().View.QueueByID(q).MemberOn(away.ID)
+		away.Kill()
+		p.Confirm(3*time.Second, 50)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := leader.Host().RemoveReplica(ctx, q, away.ID); err != nil {
+			c.T.Fatal(err)
+		}
+		away.Start()
+		c.Pass(3 * time.Second)
+		p.Confirm(time.Second, 10)
+		far := c.NewPublisher(away, q)
+		far.Confirm(2*time.Second, 10)
+		if _, member := away.Host().Catalogue().View.QueueByID(q).MemberOn(away.ID); member {
+			c.T.Error("it is a member again")
+		}
+		if st, err := away.Host().Replicas(ctx, q); err != nil || len(st) != 3 {
+			c.T.Errorf("replicas: %+v, %v", st, err)
+		}
+		if err := leader.Host().AddReplica(ctx, q, away.ID); err != nil {
+			c.T.Fatal(err)
+		}
+		c.Until(10*time.Second, "four replicas are equal", func() bool {
+			m, member := away.Host().Catalogue().View.QueueByID(q).MemberOn(away.ID)
+			if member && m.Replica == was.Replica {
+				c.T.Fatal("its replica has the old id")
+			}
+			return member && c.equalReplicas(q)
+		})
+		far.Confirm(2*time.Second, 10)
+		c.drained(q, away)
+	})
+}
+
+// TestOldDiskIsTaken: a node is started on a copy of its disk that is older than what the cluster knows of it. It has forgotten votes and entries, so it must stop and not serve.
+func TestOldDiskIsTaken(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		q := c.Declare(c.Node(1), "q")
+		p := c.NewPublisher(c.Node(1), q)
+		p.Confirm(3*time.Second, 50)
+		n := c.Node(3)
+		n.Stop()
+		copied := n.Disk()
+		n.Start()
+		p.Confirm(3*time.Second, 50)
+		n.Kill()
+		present := n.Disk()
+		n.Replace(copied)
+		c.libraryMayFail.Store(true)
+		n.Begin()
+		c.Until(5*time.Second, "it stops", func() bool { return c.libraryFailed.Load() != nil })
+		c.T.Logf("it stopped: %s", *c.libraryFailed.Load())
+		if n.Host() != nil {
+			c.T.Error("it serves")
+		}
+		n.Kill()
+		n.Replace(present)
+		n.Start()
+		p.Confirm(3*time.Second, 1)
+		c.drained(q, n)
+	})
+}

@@ -23,8 +23,9 @@ type Node struct {
 	ID   meta.NodeID
 	Name string
 
-	c    *Cluster
-	disk *storagetest.Mem
+	c      *Cluster
+	disk   *storagetest.Mem
+	founds bool // it begins the cluster
 
 	mu   sync.Mutex
 	run  *process
@@ -48,7 +49,7 @@ type process struct {
 }
 
 func newNode(c *Cluster, i int) *Node {
-	return &Node{ID: meta.NodeID(i), Name: fmt.Sprintf("n%d", i), c: c, disk: storagetest.New()}
+	return &Node{ID: meta.NodeID(i), Name: fmt.Sprintf("n%d", i), c: c, disk: storagetest.New(), founds: i == 1}
 }
 
 func (n *Node) addr() string { return fmt.Sprintf("%s:%d", n.Name, clusterPort) }
@@ -151,6 +152,28 @@ func (n *Node) await(within time.Duration) {
 	if p.err != nil {
 		n.c.T.Fatalf("%s does not start: %v", n.Name, p.err)
 	}
+	n.ID = p.host.Node()
+	n.c.faults.name(p.dir.Identity().NodeID, n.ID)
+}
+
+// Disk returns a copy of what is on the disk of a node that is down.
+func (n *Node) Disk() *storagetest.Mem {
+	n.c.T.Helper()
+	if n.process() != nil {
+		n.c.T.Fatalf("%s runs", n.Name)
+	}
+	<-n.last.ended
+	return n.disk.Clone()
+}
+
+// Replace puts another disk into a node that is down; nil is an empty one, with which it joins anew and gets another id.
+func (n *Node) Replace(disk *storagetest.Mem) {
+	n.c.T.Helper()
+	n.Disk()
+	if disk == nil {
+		disk, n.founds = storagetest.New(), false
+	}
+	n.disk = disk
 }
 
 func (p *process) open(ctx context.Context, l net.Listener) {
@@ -171,8 +194,10 @@ func (p *process) open(ctx context.Context, l net.Listener) {
 		OnFatal:    func(err error) { p.onFatal(err) },
 		Cluster:    quorum.Cluster{Listener: l, Dial: p.dial, Secret: secret, Filter: n.c.faults.filter},
 	}
-	if n.ID != 1 {
-		cfg.Cluster.Join = []string{n.c.Nodes[0].addr()}
+	if !n.founds {
+		for _, other := range n.c.Others(n) {
+			cfg.Cluster.Join = append(cfg.Cluster.Join, other.addr())
+		}
 	}
 	p.host, p.err = quorum.Open(ctx, cfg)
 	if p.err != nil {

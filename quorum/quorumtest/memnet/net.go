@@ -41,6 +41,7 @@ type Net struct {
 	latency map[route]time.Duration
 	cuts    map[route]Fault
 	sent    map[string]int // segments by host
+	dials   map[string]int // attempts by host
 }
 
 // route is one direction between two hosts.
@@ -54,7 +55,7 @@ func (r route) compare(o route) int {
 
 // New makes a network without hosts, latency or faults.
 func New() *Net {
-	n := &Net{hosts: make(map[string]*Host), latency: make(map[route]time.Duration), cuts: make(map[route]Fault), sent: make(map[string]int)}
+	n := &Net{hosts: make(map[string]*Host), latency: make(map[route]time.Duration), cuts: make(map[route]Fault), sent: make(map[string]int), dials: make(map[string]int)}
 	n.changed = sync.NewCond(&n.mu)
 	return n
 }
@@ -76,6 +77,13 @@ func (n *Net) Sent(host string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.sent[host]
+}
+
+// Dials returns how many connections a host has tried to open.
+func (n *Net) Dials(host string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dials[host]
 }
 
 // SetLatency sets how long bytes travel from one host to another. An empty from or to means any host that has no value of its own. What is on its way keeps its
@@ -218,6 +226,7 @@ func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	there := route{h.name, to.host}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.dials[h.name]++
 	if err := n.travelLocked(ctx, there); err != nil {
 		return nil, opError("dial", to, err)
 	}
