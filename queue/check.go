@@ -93,10 +93,11 @@ func (k *checker) pipelines() {
 		counter, dead := m.dead(p.id.Node)
 		k.need(!dead || p.id.Boot.Counter > counter, "pipeline %v of a dead boot", p.id)
 		k.need(p.lastK > 0, "pipeline %v without a batch", p.id)
+		k.need(!p.evicted || len(p.sessions) == 0, "evicted pipeline %v with sessions", p.id)
 		if i > 0 {
 			before := m.pipelines[i-1].id
 			k.need(before.less(p.id), "pipelines %v and %v out of order", before, p.id)
-			k.need(before.Node != p.id.Node || before.Boot == p.id.Boot, "pipelines %v and %v are two boots of a node", before, p.id)
+			k.need(before.Node != p.id.Node, "pipelines %v and %v are of one node", before, p.id)
 		}
 		for j, s := range p.sessions {
 			k.need(s.id > 0 && (j == 0 || p.sessions[j-1].id < s.id), "session %d out of order", s.id)

@@ -17,7 +17,7 @@ const (
 func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpSessionClose }
 
 // IsKnown tells whether this machine understands the Op.
-func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpNodeGone }
+func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpEvict }
 
 // AppendCommand appends the encoded command. Only the fields that count for its Op are encoded; equal ones give equal bytes.
 func AppendCommand(dst []byte, c *Command) []byte {
@@ -64,6 +64,11 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, uint64(c.Node))
 		dst = codec.AppendUvarint(dst, c.Boot.Counter)
 		dst = codec.AppendUint64(dst, c.Boot.Nonce)
+	case OpEvict:
+		dst = codec.AppendUvarint(dst, uint64(c.Node))
+		dst = codec.AppendUvarint(dst, c.Boot.Counter)
+		dst = codec.AppendUint64(dst, c.Boot.Nonce)
+		dst = codec.AppendUvarint(dst, c.Gen)
 	}
 	return dst
 }
@@ -107,6 +112,11 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 		c.Node = NodeID(r.Uvarint())
 		c.Boot.Counter = r.Uvarint()
 		c.Boot.Nonce = r.Uint64()
+	case OpEvict:
+		c.Node = NodeID(r.Uvarint())
+		c.Boot.Counter = r.Uvarint()
+		c.Boot.Nonce = r.Uint64()
+		c.Gen = r.Uvarint()
 	default:
 		r.Fail(codec.ErrMalformed)
 	}

@@ -34,6 +34,7 @@ var encodings = []struct {
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
 	{Command{Op: OpUnseal, To: 1}, "23" + "01"},
 	{Command{Op: OpNodeGone, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}}, "24" + "01" + "02" + "0000000000000003"},
+	{Command{Op: OpEvict, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Gen: 4}, "25" + "01" + "02" + "0000000000000003" + "04"},
 }
 
 func TestCommandEncoding(t *testing.T) {
@@ -60,7 +61,7 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0a", "1f", "25", "ff", // unknown ops
+		"00", "0a", "1f", "26", "ff", // unknown ops
 		"01" + "80" + "01" + "00" + "00",                  // unknown flag
 		"01" + "08" + "01" + "00" + "00",                  // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes

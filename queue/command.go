@@ -71,6 +71,10 @@ const (
 	// OpNodeGone ends all sessions and pipelines of Node with a boot counter <= Boot.Counter: the catalogue declared them dead. Their messages return, and nothing counts as a failure.
 	// After it every batch of a boot counter <= Boot.Counter of that node is answered Fenced, whatever its nonce. Reply: CodeStale if that is so already. Fields: Node, Boot.
 	OpNodeGone Op = 36
+	// OpEvict ends the sessions of one pipeline whose node was not attached to the queue for long, though it lives (PROTOCOL 3). Their messages return, and nothing counts as a failure. The pipeline's
+	// last batch and outcomes stay until a batch of a higher gen; batches of this or a lower gen are answered Evicted. Reply: CodeStale if that is so already or there is no such
+	// pipeline. Fields: Node, Boot, Gen.
+	OpEvict Op = 37
 )
 
 // Flags of commands; a bit set.
@@ -138,6 +142,7 @@ type Command struct {
 	From, To  uint64
 	Node      NodeID
 	Boot      Boot
+	Gen       uint64
 	Config    Config
 	// Envelope is the opaque message (exchange, key, header, body), which the machine never looks at. It aliases the encoded batch.
 	Envelope []byte

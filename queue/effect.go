@@ -16,6 +16,8 @@ const (
 	KindCancel Kind = 4
 	// KindUnused: an auto-delete queue lost its last consumer: the leader should Seal it.
 	KindUnused Kind = 5
+	// KindEvicted: the sessions of (Node, BootCounter) were ended here though the node lives; if it is attached it must know.
+	KindEvicted Kind = 6
 )
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
@@ -48,6 +50,8 @@ func (e Effect) String() string {
 		return fmt.Sprintf("cancel n%d.%d/s%d/c%d", e.Node, e.BootCounter, e.Session, e.Consumer)
 	case KindUnused:
 		return "unused"
+	case KindEvicted:
+		return fmt.Sprintf("evicted n%d.%d", e.Node, e.BootCounter)
 	}
 	return fmt.Sprintf("effect(%d)", e.Kind)
 }

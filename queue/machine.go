@@ -57,6 +57,9 @@ func (m *Machine) ApplyBatch(at machine.Stamp, b *Batch, out []Effect) (Result, 
 		return Result{Verdict: VerdictFenced, DeadBoot: counter}, out
 	}
 	p := m.pipeline(b.Pipeline)
+	if (p == nil || p.evicted) && m.evicted(b.Pipeline) {
+		return Result{Verdict: VerdictEvicted}, out
+	}
 	next := uint64(1)
 	if p != nil {
 		next = p.lastK + 1
@@ -135,7 +138,7 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 	return Reply{}, out
 }
 
-// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone. It appends the effects to out. Another Op is an invariant
+// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict. It appends the effects to out. Another Op is an invariant
 // violation.
 func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []Effect) {
 	m.begin(out)
@@ -152,6 +155,8 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 		reply = m.unseal(cmd.To)
 	case OpNodeGone:
 		reply, out = m.nodeGone(cmd.Node, cmd.Boot.Counter, out)
+	case OpEvict:
+		reply, out = m.evict(PipelineID{Node: cmd.Node, Boot: cmd.Boot, Gen: cmd.Gen}, out)
 	default:
 		invariant.Failf("op %d outside a batch", cmd.Op)
 	}

@@ -182,12 +182,13 @@ type generator struct {
 	*rand.Rand
 	o          *oracle
 	boots      map[NodeID]Boot
+	gens       map[NodeID]uint64 // less one
 	priorities bool
 	bulk       int
 }
 
 func generate(seed uint64) *history {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}, gens: map[NodeID]uint64{}}
 	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), returns: 1 + g.IntN(6), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30)}}
 	if g.IntN(4) > 0 {
 		h.b.returns, h.b.releases, h.b.assignments = 1000, 1000, 1000
@@ -220,13 +221,21 @@ func (g *generator) step() step {
 	boot, ok := g.boots[node]
 	if n := g.IntN(60); !ok || n == 0 {
 		boot = Boot{Counter: boot.Counter + 1 + uint64(g.IntN(2)), Nonce: uint64(g.IntN(2))}
-		g.boots[node] = boot
+		g.boots[node], g.gens[node] = boot, 0
 	} else if n == 1 {
 		boot.Counter -= min(boot.Counter, 1) // an old incarnation speaks
 	} else if n == 2 {
 		boot.Nonce++
 	}
-	s := step{pipeline: PipelineID{Node: node, Boot: boot, Gen: 1}}
+	id := PipelineID{Node: node, Boot: boot, Gen: 1 + g.gens[node]}
+	switch n := g.IntN(40); {
+	case n < 12 && g.o.evicted(id):
+		g.gens[node]++
+		id.Gen++
+	case n == 12:
+		id.Gen -= min(g.gens[node], 1) // an old gen speaks
+	}
+	s := step{pipeline: id}
 	if g.IntN(12) == 0 {
 		s.offset = int64(g.IntN(7)) - 5
 	}
@@ -237,7 +246,10 @@ func (g *generator) step() step {
 }
 
 func (g *generator) single() Command {
-	switch n := g.IntN(20); {
+	switch n := g.IntN(23); {
+	case n >= 20:
+		node := NodeID(1 + g.IntN(3))
+		return Command{Op: OpEvict, Node: node, Boot: g.boots[node], Gen: 1 + g.gens[node] - min(g.gens[node], uint64(g.IntN(5)/4))}
 	case n < 10:
 		return Command{Op: OpTick}
 	case n < 13:

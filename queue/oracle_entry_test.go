@@ -15,12 +15,14 @@ func (o *oracle) batch(id PipelineID, k uint64, commands []Command) answer {
 		if p.id.Node == id.Node && p.id.Boot.Counter == id.Boot.Counter && p.id.Boot.Nonce != id.Boot.Nonce {
 			return answer{result: Result{Verdict: VerdictFenced, DeadBoot: id.Boot.Counter}}
 		}
-		if p.id.Node == id.Node && p.id.Boot.Counter < id.Boot.Counter {
+		if p.id.Node == id.Node && (p.id.Boot.Counter < id.Boot.Counter || p.id.Gen < id.Gen) {
 			lower++
 		}
 	}
 	p, last := o.pipeline(id), o.lastK(id)
 	switch {
+	case o.evicted(id):
+		return answer{result: Result{Verdict: VerdictEvicted}}
 	case k <= last:
 		r := Result{Verdict: VerdictRepeat, Next: last + 1}
 		if k+limitsWindow > last {
@@ -38,6 +40,14 @@ func (o *oracle) batch(id PipelineID, k uint64, commands []Command) answer {
 	if p == nil {
 		if id.Boot.Counter > 0 {
 			o.nodeGone(id.Node, id.Boot.Counter-1)
+		}
+		for i, lower := range o.pipelines {
+			if lower.id.Node == id.Node {
+				o.endAll(lower)
+				o.pipelines = append(o.pipelines[:i:i], o.pipelines[i+1:]...)
+				o.work()
+				break
+			}
 		}
 		p = &oPipeline{id: id}
 		o.pipelines = append(o.pipelines, p)
@@ -75,6 +85,14 @@ func (o *oracle) single(c *Command) answer {
 		}
 	case OpNodeGone:
 		reply = o.nodeGone(c.Node, c.Boot.Counter)
+	case OpEvict:
+		reply.Code = CodeStale
+		if p := o.pipeline(PipelineID{c.Node, c.Boot, c.Gen}); p != nil && !p.evicted {
+			reply.Code, p.evicted = CodeOK, true
+			o.endAll(p)
+			o.out = append(o.out, Effect{Kind: KindEvicted, Node: c.Node, BootCounter: c.Boot.Counter})
+			o.work()
+		}
 	}
 	o.after()
 	return answer{reply: reply, effects: o.out}
@@ -106,15 +124,28 @@ func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
 			kept = append(kept, p)
 			continue
 		}
-		for _, s := range append([]*oSession(nil), o.sessions...) {
-			if s.pipeline == p {
-				o.end(s, 0)
-			}
-		}
+		o.endAll(p)
 	}
 	o.pipelines = kept
 	o.work()
 	return Reply{}
+}
+
+func (o *oracle) endAll(p *oPipeline) {
+	for _, s := range append([]*oSession(nil), o.sessions...) {
+		if s.pipeline == p {
+			o.end(s, 0)
+		}
+	}
+}
+
+func (o *oracle) evicted(id PipelineID) bool {
+	for _, p := range o.pipelines {
+		if p.id.Node == id.Node && p.id.Boot == id.Boot && (p.id.Gen > id.Gen || p.id.Gen == id.Gen && p.evicted) {
+			return true
+		}
+	}
+	return false
 }
 
 // sum counts everything.
@@ -139,7 +170,7 @@ func (o *oracle) sum() Counts {
 
 // sync answers an attach.
 func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64) SyncState {
-	st := SyncState{Known: true, LastK: o.lastK(p.id), DeadBoot: o.dead[p.id.Node]}
+	st := SyncState{Known: true, LastK: o.lastK(p.id), DeadBoot: o.dead[p.id.Node], Evicted: o.evicted(p.id)}
 	for k := answered + 1; k <= st.LastK; k++ {
 		if k+limitsWindow > st.LastK {
 			st.Outcomes = append(st.Outcomes, BatchOutcome{k, p.outcomes[k-1]})

@@ -46,6 +46,7 @@ type oSession struct {
 type oPipeline struct {
 	id       PipelineID
 	outcomes [][]Exception // all, from k = 1
+	evicted  bool
 }
 
 type oracle struct {

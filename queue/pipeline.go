@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/warrenmq/warren/internal/codec"
@@ -11,6 +12,8 @@ import (
 type pipeline struct {
 	id    PipelineID
 	lastK uint64
+	// evicted: its sessions were ended by OpEvict. What was answered stays until a higher gen comes.
+	evicted bool
 	// outcomes[k%pipelineWindow] is the encoded exceptions of batch k, for the last pipelineWindow batches.
 	outcomes [pipelineWindow][]byte
 	sessions []*session // by id
@@ -140,12 +143,23 @@ func (m *Machine) fenced(node NodeID, boot Boot) (counter uint64, ok bool) {
 	return counter, false
 }
 
-// openPipeline makes the pipeline of a first batch, after the lower boots of its node are gone. It returns nil if there is no room; then nothing changed.
+// evicted tells whether a gen may not speak any more: it was evicted, or a higher one came.
+func (m *Machine) evicted(id PipelineID) bool {
+	first, end := m.nodeRange(id.Node)
+	for _, p := range m.pipelines[first:end] {
+		if p.id.Boot == id.Boot && (p.id.Gen > id.Gen || p.id.Gen == id.Gen && p.evicted) {
+			return true
+		}
+	}
+	return false
+}
+
+// openPipeline makes the pipeline of a first batch, after the lower boots of its node and the lower gens of its boot are gone. It returns nil if there is no room; then nothing changed.
 func (m *Machine) openPipeline(id PipelineID, out []Effect) (*pipeline, []Effect) {
 	first, end := m.nodeRange(id.Node)
 	lower := 0
 	for _, p := range m.pipelines[first:end] {
-		if p.id.Boot.Counter < id.Boot.Counter {
+		if p.id.less(id) {
 			lower++
 		}
 	}
@@ -154,6 +168,10 @@ func (m *Machine) openPipeline(id PipelineID, out []Effect) (*pipeline, []Effect
 	}
 	if id.Boot.Counter > 0 {
 		_, out = m.nodeGone(id.Node, id.Boot.Counter-1, out)
+	}
+	if first, end = m.nodeRange(id.Node); first < end { // a lower gen
+		m.endPipelines(first, end)
+		out = m.work(out)
 	}
 	i := m.searchPipeline(id)
 	p := &pipeline{id: id}
@@ -180,20 +198,49 @@ func (m *Machine) nodeGone(node NodeID, counter uint64, out []Effect) (Reply, []
 	first, end := m.nodeRange(node)
 	gone := first
 	for gone < end && m.pipelines[gone].id.Boot.Counter <= counter {
-		for _, s := range m.pipelines[gone].sessions {
-			written := uint64(0) // nothing counts: nobody knows what was written
-			if mutant == mutantNodeGoneCounts {
-				written = s.drained
-			}
-			m.endSession(s, written)
-		}
 		gone++
 	}
-	kept := copy(m.pipelines[first:], m.pipelines[gone:])
-	clear(m.pipelines[first+kept:])
-	m.pipelines = m.pipelines[:first+kept]
-	m.recent = nil
+	m.endPipelines(first, gone)
 	return Reply{}, m.work(out)
+}
+
+// endPipelines removes the pipelines from first to before end, with their sessions.
+func (m *Machine) endPipelines(first, end int) {
+	for _, p := range m.pipelines[first:end] {
+		m.endSessions(p)
+	}
+	m.pipelines = slices.Delete(m.pipelines, first, end)
+	m.recent = nil
+}
+
+// endSessions ends all sessions of a pipeline. Nothing counts as a failure: nobody knows what was written.
+func (m *Machine) endSessions(p *pipeline) {
+	for _, s := range p.sessions {
+		written := uint64(0)
+		if mutant == mutantNodeGoneCounts {
+			written = s.drained
+		}
+		m.endSession(s, written)
+	}
+	p.sessions, p.recent = nil, nil
+}
+
+// evict carries out OpEvict.
+func (m *Machine) evict(id PipelineID, out []Effect) (Reply, []Effect) {
+	p := m.pipeline(id)
+	if p == nil || p.evicted {
+		return Reply{Code: CodeStale}, out
+	}
+	m.endSessions(p)
+	p.evicted = true
+	out = append(out, Effect{Kind: KindEvicted, Node: id.Node, BootCounter: id.Boot.Counter})
+	return Reply{}, m.work(out)
+}
+
+// Serves tells whether a pipeline has sessions that somebody must be attached for.
+func (m *Machine) Serves(id PipelineID) bool {
+	p := m.pipeline(id)
+	return p != nil && len(p.sessions) > 0
 }
 
 // LastK returns the last batch that was applied of a pipeline, 0 if none was. The proposer fills its memory from here after a term change.

@@ -58,6 +58,8 @@ const (
 	VerdictSealed Verdict = 5
 	// VerdictLimit: no room for another pipeline. Nothing changed.
 	VerdictLimit Verdict = 6
+	// VerdictEvicted: this gen of the pipeline was evicted, or a higher one holds its place. Nothing changed; Sync tells what had been applied.
+	VerdictEvicted Verdict = 7
 )
 
 // Result answers a batch. Exceptions alias the machine's memory: valid until the next Apply.
@@ -93,6 +95,8 @@ type SyncState struct {
 	Sessions []SessionSync
 	// DeadBoot is the highest boot counter of the node that was declared dead, 0 if none.
 	DeadBoot uint64
+	// Evicted tells that nothing of the pipeline takes effect any more: its node goes on with the next gen.
+	Evicted bool
 }
 
 // BatchOutcome is the remembered outcome of batch K.

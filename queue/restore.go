@@ -18,12 +18,11 @@ var errSnapshot = errors.New("queue: snapshot is damaged")
 func Restore(src []byte) (*Machine, error) { return restore(src, standardBounds) }
 
 func restore(src []byte, b bounds) (*Machine, error) {
-	if len(src) > 0 && src[0] != snapshotVersion {
-		return nil, ErrSnapshotVersion
-	}
 	m := newMachine(Config{}, b)
 	r := restorer{m: m, Reader: codec.NewReader(src)}
-	r.Uint8()
+	if r.version = r.Uint8(); r.Err() == nil && (r.version < 1 || r.version > snapshotVersion) {
+		return nil, ErrSnapshotVersion
+	}
 	r.head()
 	r.ready()
 	r.returning()
@@ -47,7 +46,8 @@ const numberMax = 1 << 62
 // restorer reads a snapshot into m. It holds what the machine takes for granted against the input, so that a damaged snapshot is an error and never a machine that breaks later.
 type restorer struct {
 	codec.Reader
-	m *Machine
+	m       *Machine
+	version uint8
 }
 
 // need notes a damage unless ok.
@@ -175,13 +175,14 @@ func (r *restorer) pipeline() {
 	p.id.Boot.Counter = r.Uvarint()
 	p.id.Boot.Nonce = r.Uint64()
 	p.id.Gen = r.Uvarint()
+	p.evicted = r.version > 1 && r.Bool()
 	p.lastK = r.Uvarint()
 	n := len(r.m.pipelines)
 	r.need(n == 0 || r.m.pipelines[n-1].id.less(p.id), "order of pipelines")
 	r.need(n < r.m.bounds.pipelines && p.lastK > 0 && p.lastK <= numberMax, "pipeline")
 	counter, dead := r.m.dead(p.id.Node)
 	r.need(!dead || p.id.Boot.Counter > counter, "pipeline of a dead boot")
-	r.need(n == 0 || r.m.pipelines[n-1].id.Node != p.id.Node || r.m.pipelines[n-1].id.Boot == p.id.Boot, "two boots of a node")
+	r.need(n == 0 || r.m.pipelines[n-1].id.Node != p.id.Node, "two pipelines of a node")
 	if r.Err() != nil {
 		return
 	}
@@ -190,6 +191,7 @@ func (r *restorer) pipeline() {
 	}
 	r.m.pipelines = append(r.m.pipelines, p)
 	sessions := r.Count(1)
+	r.need(sessions == 0 || !p.evicted, "session of an evicted pipeline")
 	for i := 0; i < sessions && r.Err() == nil; i++ {
 		r.session(p)
 	}

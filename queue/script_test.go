@@ -157,7 +157,11 @@ func (r *record) String() string {
 
 func syncString(st SyncState) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "known=%t k=%d dead=%d\n", st.Known, st.LastK, st.DeadBoot)
+	fmt.Fprintf(&b, "known=%t k=%d dead=%d", st.Known, st.LastK, st.DeadBoot)
+	if st.Evicted {
+		b.WriteString(" evicted")
+	}
+	b.WriteString("\n")
 	for _, o := range st.Outcomes {
 		fmt.Fprintf(&b, "outcome k=%d", o.K)
 		for _, x := range o.Exceptions {

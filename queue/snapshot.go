@@ -6,8 +6,8 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 )
 
-// snapshotVersion stands in the first octet of a snapshot.
-const snapshotVersion = 1
+// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines.
+const snapshotVersion = 2
 
 // recordHasCounts marks an encoded record that has acquired and failures; it shares an octet with the record's flags.
 const recordHasCounts = 0x80
@@ -142,6 +142,7 @@ func (p *pipeline) appendTo(dst []byte) []byte {
 	dst = codec.AppendUvarint(dst, p.id.Boot.Counter)
 	dst = codec.AppendUint64(dst, p.id.Boot.Nonce)
 	dst = codec.AppendUvarint(dst, p.id.Gen)
+	dst = codec.AppendBool(dst, p.evicted)
 	dst = codec.AppendUvarint(dst, p.lastK)
 	for k := p.oldestK(); k <= p.lastK; k++ {
 		dst = codec.AppendBytes(dst, p.outcomes[k%pipelineWindow])

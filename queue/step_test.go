@@ -84,7 +84,7 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 	return a, nil
 }
 
-var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit"}
+var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
 	CodeLimit: "limit", CodeStale: "stale"}
@@ -190,6 +190,8 @@ func commandString(c *Command) string {
 		fmt.Fprintf(&b, "unseal token=%d", c.To)
 	case OpNodeGone:
 		fmt.Fprintf(&b, "gone node=%d boot=%d", c.Node, c.Boot.Counter)
+	case OpEvict:
+		fmt.Fprintf(&b, "evict node=%d boot=%d nonce=%d gen=%d", c.Node, c.Boot.Counter, c.Boot.Nonce, c.Gen)
 	}
 	return b.String()
 }
@@ -288,6 +290,8 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return Command{Op: OpUnseal, To: uint64(l.Int("token", 0))}
 	case "gone":
 		return Command{Op: OpNodeGone, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1))}}
+	case "evict":
+		return Command{Op: OpEvict, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1)), Nonce: uint64(l.Int("nonce", 0))}, Gen: uint64(l.Int("gen", 1))}
 	}
 	l.Fatalf("unknown verb")
 	return Command{}

@@ -10,6 +10,7 @@ import (
 func (m *Machine) Sync(id PipelineID, answeredK uint64, marks []SessionMark) SyncState {
 	var st SyncState
 	st.DeadBoot, _ = m.dead(id.Node)
+	st.Evicted = m.evicted(id)
 	p := m.pipeline(id)
 	if p == nil {
 		return st
