@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/hex"
 	"fmt"
 	"testing"
 )
@@ -94,5 +95,26 @@ func TestSnapshotsAreCanonical(t *testing.T) {
 	want = play("subscribe s1 c1 prefetch=1", "subscribe s1 c2 prefetch=1", "enqueue times=2", "settle s1 ack from=2", "settle s1 ack from=1")
 	if got := play("subscribe s1 c1 prefetch=1; subscribe s1 c2 prefetch=1; enqueue; enqueue", "settle s1 ack from=1", "settle s1 ack from=2"); got == want {
 		t.Error("the order of waiting consumers is not in the snapshot")
+	}
+}
+
+// TestRestoreVersion1 reads snapshots from before there were evicted pipelines.
+func TestRestoreVersion1(t *testing.T) {
+	for i, text := range []string{
+		"010000000000000000000000000100000000000000000000000000000000000000",
+		"01030904010000000000001388060000010005010001000000000001040401e80781010101e8070101e8070101f0a20404000002010002060201010000000000000000010100000207000000000000010201030005000001030005000001000002010100010101fffffffe018020100000010101090a00800100ac02010000000000",
+		"010000000000000000000036b00801010000070000030100000000000300010080010000020080010000030080010001000000000000000070000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000002010202000102010000000000000000010200050000010000010101000000010100000e0080010000",
+	} {
+		src, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Restore(src)
+		if err != nil {
+			t.Fatalf("snapshot %d: %v", i, err)
+		}
+		if err := sameAfterRestore(m); err != nil {
+			t.Errorf("snapshot %d: %v", i, err)
+		}
 	}
 }

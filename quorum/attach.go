@@ -16,6 +16,7 @@ const (
 	eventCancel                       // the queue removed a consumer of the node
 	eventRetry                        // batch k changed nothing and must be offered again
 	eventFenced                       // the node's boot was declared dead
+	eventEvicted                      // the node's sessions were ended here: it must attach and learn what had been applied
 )
 
 // event is one item of the stream from a serving replica to an attached node.

@@ -262,6 +262,10 @@ func (d *dispatcher) Message(from link.Node, kind link.Kind, payload []byte) {
 			list = append(list, meta.NodeID(r.Uvarint()))
 		}
 		h.elections.reported(node, list)
+	case messageProgress:
+		h.progressed(node, &r)
+	case messageBehind:
+		h.leftBehind(meta.QueueID(r.Uvarint()))
 	}
 }
 

@@ -48,16 +48,17 @@ type group struct {
 	closing  sync.Once
 	starting sync.Once
 
-	lmu    sync.Mutex // the proposer
-	term   uint64
-	leader meta.NodeID // 0: not known
-	ready  bool        // this node leads, and an entry of this term was applied here
-	user   dragonboat.INodeUser
-	noop   *client.Session
-	next   map[queue.PipelineID]uint64
-	waits  []awaited
-	peers  map[meta.NodeID]bool // members whose replica is known to run
-	ledAt  time.Time            // when another member last said that it has a leader
+	lmu      sync.Mutex // the proposer
+	term     uint64
+	leader   meta.NodeID // 0: not known
+	ready    bool        // this node leads, and an entry of this term was applied here
+	user     dragonboat.INodeUser
+	noop     *client.Session
+	next     map[queue.PipelineID]uint64
+	waits    []awaited
+	peers    map[meta.NodeID]bool // members whose replica is known to run
+	ledAt    time.Time            // when another member last said that it has a leader
+	progress *progress            // while this node leads
 
 	ticking atomic.Bool
 	asking  atomic.Uint64 // the seal token that the catalogue is being asked about
@@ -475,6 +476,7 @@ func (g *group) follow() {
 
 // takeOffice makes the leader of a term ready.
 func (g *group) takeOffice(term uint64) {
+	g.host.clock.correct()
 	for {
 		if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err == nil && g.announceDeaths() == nil {
 			break
@@ -488,7 +490,7 @@ func (g *group) takeOffice(term uint64) {
 		g.lmu.Unlock()
 		return
 	}
-	g.ready = true
+	g.ready, g.progress = true, nil
 	g.next = make(map[queue.PipelineID]uint64)
 	g.lmu.Unlock()
 	g.starting.Do(func() { close(g.started) })

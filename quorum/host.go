@@ -263,9 +263,10 @@ func (h *Host) nodeHostConfig(factory config.TransportFactory) config.NodeHostCo
 // register starts the catalogue, founds the cluster if it is new, and registers this node and its incarnation.
 func (h *Host) register(ctx context.Context) error {
 	if h.net != nil {
-		h.workers.Add(2)
+		h.workers.Add(3)
 		go h.elections.run()
 		go h.cat.renew()
+		go h.reporter()
 		h.converse()
 	}
 	if err := h.cat.start(ctx); err != nil {

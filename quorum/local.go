@@ -13,6 +13,7 @@ import (
 type local struct {
 	replica
 	host *Host
+	away absence // used by the host's reporter alone
 
 	qmu     sync.Mutex
 	mailbox []mail

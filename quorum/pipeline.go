@@ -234,8 +234,9 @@ func (p *pipeline) propose(b *batch) bool {
 		return true
 	}
 	b.proposing = true
+	id := p.id
 	p.mu.Unlock()
-	tk, retained, err := t.propose(p.id, b.k, b.buf)
+	tk, retained, err := t.propose(id, b.k, b.buf)
 	p.mu.Lock()
 	b.proposing = false
 	b.retained = b.retained || retained
@@ -290,10 +291,10 @@ func (p *pipeline) soon(pending *atomic.Bool, pauseMillis int64, f func()) {
 // retry offers everything again after the machine or the library refused it.
 func (p *pipeline) retry() {
 	p.mu.Lock()
-	t := p.target
+	t, id := p.target, p.id
 	p.mu.Unlock()
 	if t != nil {
-		t.reset(p.id)
+		t.reset(id)
 	}
 	p.resend()
 }
@@ -463,9 +464,12 @@ func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 		return
 	}
 	p.seen = max(p.seen, index)
-
 	for _, o := range st.Outcomes {
 		p.answered(o.K, o.Exceptions)
+	}
+	if st.Evicted {
+		p.startOver()
+		return
 	}
 	p.pass(deliveries)
 	p.dropUnknownConsumers(st)
@@ -497,6 +501,8 @@ func (p *pipeline) take(evs []event) {
 			p.soon(&p.retrying, limits.SealRetryMillis, p.retry)
 		case eventFenced:
 			p.fail()
+		case eventEvicted:
+			p.attachAgain()
 		}
 	}
 }
@@ -550,6 +556,13 @@ func (p *pipeline) attachment() (attachRequest, sink) {
 		p.held = nil // the sync brings what was held back, whenever the next lease comes
 	}
 	return attachRequest{pipeline: p.id, n: p.streamN, answeredK: p.answeredK(), marks: p.marks(), seen: p.seen}, inlet{p, p.streamN}
+}
+
+// inUse tells whether somebody on this node waits for something from the queue.
+func (p *pipeline) inUse() bool {
+	p.smu.Lock()
+	defer p.smu.Unlock()
+	return len(p.sessions) > 0 || p.oldest.Load() != 0
 }
 
 // answeredK is the last batch whose outcome was taken.
@@ -608,18 +621,24 @@ func (p *pipeline) finish(code queue.Code, gone bool) {
 	p.oldest.Store(0)
 	p.mu.Unlock()
 	p.finishWaiters(rest, code)
-	p.smu.Lock()
-	sessions := make([]*Session, 0, len(p.sessions))
-	for _, s := range p.sessions {
-		sessions = append(sessions, s)
-	}
-	clear(p.sessions)
-	p.smu.Unlock()
+	sessions := p.takeSessions()
 	if gone {
 		for _, s := range sessions {
 			s.recv.Gone(p.q)
 		}
 	}
+}
+
+// takeSessions forgets all sessions and returns them.
+func (p *pipeline) takeSessions() []*Session {
+	p.smu.Lock()
+	defer p.smu.Unlock()
+	sessions := make([]*Session, 0, len(p.sessions))
+	for _, s := range p.sessions {
+		sessions = append(sessions, s)
+	}
+	clear(p.sessions)
+	return sessions
 }
 
 func (p *pipeline) finishWaiters(rest []*batch, code queue.Code) {

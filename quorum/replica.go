@@ -111,6 +111,8 @@ func (r *replica) collect(result *queue.Result) {
 			r.evs = append(r.evs, r.delivery(e))
 		case queue.KindCancel:
 			r.evs = append(r.evs, event{kind: eventCancel, node: e.Node, boot: e.BootCounter, session: e.Session, consumer: e.Consumer})
+		case queue.KindEvicted:
+			r.evs = append(r.evs, event{kind: eventEvicted, node: e.Node, boot: e.BootCounter})
 		case queue.KindUnused:
 			r.unused = true
 		}
@@ -139,6 +141,8 @@ func (r *replica) outcome(result *queue.Result) event {
 		ev.exceptions = append([]queue.Exception(nil), result.Exceptions...)
 	case queue.VerdictFenced:
 		ev.kind = eventFenced
+	case queue.VerdictEvicted:
+		ev.kind = eventEvicted
 	default: // a gap, a seal, no room: the sender offers it again
 		ev.kind = eventRetry
 	}

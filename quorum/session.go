@@ -24,7 +24,8 @@ type Receiver interface {
 	Deliver(q meta.QueueID, deliveries []Delivery)
 	// Cancelled says that the queue removed a consumer by its own decision.
 	Cancelled(q meta.QueueID, consumer queue.ConsumerID)
-	// Gone says that the queue was deleted: its consumers have ended, its deliveries need no settling. Unanswered commands were completed with CodeGone before.
+	// Gone says that the queue was deleted, or that it gave up on this node, which could not reach it for long: the session's consumers there have ended, its deliveries need no settling. Of a
+	// deleted queue unanswered commands were completed with CodeGone before.
 	Gone(q meta.QueueID)
 }
 

@@ -69,11 +69,16 @@ func (s *slot) check(nowMillis int64) {
 	if g, ok := s.runner().(*group); ok {
 		g.settleAwaited()
 		if old := s.pipe.oldest.Load(); old != 0 && nowMillis-old > limits.AttachMillis && s.isHome() && s.host.up(g.leaderNode()) {
-			s.goAway(g) // Behind (PROTOCOL 2): what the leader applied does not arrive here
-			s.host.later(limits.AwayMillis*time.Millisecond, func() { s.host.serve(g.id, g) })
+			s.leave(g) // what the leader applied does not arrive here
 		}
 	}
 	s.pipe.check(nowMillis)
+}
+
+// leave has the leader's replica serve this node for a while (PROTOCOL 2, Behind).
+func (s *slot) leave(g *group) {
+	s.goAway(g)
+	s.host.later(limits.AwayMillis*time.Millisecond, func() { s.host.serve(g.id, g) })
 }
 
 // isHome tells whether the node's own replica serves it.

@@ -37,6 +37,10 @@ const (
 	messageStarted link.Kind = 9
 	// messageSilent tells all nodes which others the sender does not hear.
 	messageSilent link.Kind = 10
+	// messageProgress tells how far the sender's replicas are and that it is served by them: see progress.go.
+	messageProgress link.Kind = 14
+	// messageBehind tells a node that its own replica of a queue is behind: the leader's serves it better.
+	messageBehind link.Kind = 15
 )
 
 // errElsewhere says that another node must be asked.
@@ -81,7 +85,7 @@ func appendEvent(dst []byte, e *event) []byte {
 		dst = codec.AppendUvarint(dst, uint64(e.session))
 		return codec.AppendUvarint(dst, uint64(e.consumer))
 	}
-	return codec.AppendUvarint(dst, e.k) // eventRetry, eventFenced
+	return codec.AppendUvarint(dst, e.k) // eventRetry, eventFenced, eventEvicted
 }
 
 func readEvents(r *codec.Reader, node queue.NodeID, boot uint64) []event {
@@ -100,7 +104,7 @@ func readEvents(r *codec.Reader, node queue.NodeID, boot uint64) []event {
 			e.envelope = r.Bytes()
 		case eventCancel:
 			e.session, e.consumer = queue.SessionID(r.Uvarint()), queue.ConsumerID(r.Uvarint())
-		case eventRetry, eventFenced:
+		case eventRetry, eventFenced, eventEvicted:
 			e.k = r.Uvarint()
 		default:
 			r.Fail(codec.ErrMalformed)
@@ -141,6 +145,7 @@ func appendSync(dst []byte, st *queue.SyncState) []byte {
 	dst = codec.AppendBool(dst, st.Known)
 	dst = codec.AppendUvarint(dst, st.LastK)
 	dst = codec.AppendUvarint(dst, st.DeadBoot)
+	dst = codec.AppendBool(dst, st.Evicted)
 	dst = codec.AppendUvarint(dst, uint64(len(st.Outcomes)))
 	for _, o := range st.Outcomes {
 		dst = codec.AppendUvarint(dst, o.K)
@@ -160,7 +165,7 @@ func appendSync(dst []byte, st *queue.SyncState) []byte {
 
 // readSync reads all of a SyncState but the deliveries, which travel as events.
 func readSync(r *codec.Reader) queue.SyncState {
-	st := queue.SyncState{Known: r.Bool(), LastK: r.Uvarint(), DeadBoot: r.Uvarint()}
+	st := queue.SyncState{Known: r.Bool(), LastK: r.Uvarint(), DeadBoot: r.Uvarint(), Evicted: r.Bool()}
 	for range r.Count(2) {
 		st.Outcomes = append(st.Outcomes, queue.BatchOutcome{K: r.Uvarint(), Exceptions: readExceptions(r)})
 	}

@@ -17,6 +17,12 @@ const (
 	// AttachMillis is how long a replica that is behind what a node has seen keeps it waiting. Used by quorum.
 	AttachMillis = 1_000
 
+	// ProgressMillis is the pause between a node's reports to the leaders of the queues that serve it (PROTOCOL 2, Progress). Used by quorum.
+	ProgressMillis = 1_000
+	// EvictMillis is how long a queue holds the messages of a node that lives and is not attached to it (x-consumer-disconnected-timeout, PROTOCOL 3). Used by quorum.
+	EvictMillis = 60_000
+	// ClockCorrectMillis is from which difference on a new leader's clock jumps to the median of the nodes' clocks instead of being led there. Used by quorum.
+	ClockCorrectMillis = 10_000
 	// AwayMillis is how long a node is served by the leader's replica after its own fell behind. Used by quorum.
 	AwayMillis = 30_000
 
