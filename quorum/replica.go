@@ -217,7 +217,7 @@ func (r *replica) serve(req attachRequest, to sink) *attachment {
 	a := &attachment{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, n: req.n, replica: r}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !r.reach(req.seen) && mutant != mutantSeenIgnored {
+	if mutant != mutantSeenIgnored && !r.reach(req.seen) {
 		return nil
 	}
 	r.mu.Lock()

@@ -223,27 +223,28 @@ func TestHeldBackDeliveriesComeTwice(t *testing.T) {
 // TestReplicaThatIsBehindDeliversAgain: a node's own replica gets no entries any more, so that the leader's serves the node. The way back must wait until it has all that the node has seen: what it
 // applies later was delivered before.
 func TestReplicaThatIsBehindDeliversAgain(t *testing.T) {
-	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
-		q := c.Declare(c.Node(1), "q")
-		c.NewPublisher(c.Node(1), q).Confirm(2*time.Second, 1)
-		behind := c.Others(c.AwaitLeader(q))[0]
-		k := c.NewConsumer(behind, q, ConsumerPlan{Hold: 100})
-		p := c.NewPublisher(behind, q)
-		got := 1
-		for _, away := range []time.Duration{0, (limits.AwayMillis + 2*limits.AttachMillis) * time.Millisecond} {
+	aways := []time.Duration{0}
+	for millis := limits.AwayMillis - 200; millis <= limits.AwayMillis+200; millis += 50 { // entries flow again about at the way back
+		aways = append(aways, time.Duration(millis)*time.Millisecond)
+	}
+	for _, away := range aways {
+		Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+			q := c.Declare(c.Node(1), "q")
+			c.NewPublisher(c.Node(1), q).Confirm(2*time.Second, 1)
+			behind := c.Others(c.AwaitLeader(q))[0]
+			k := c.NewConsumer(behind, q, ConsumerPlan{Hold: 100})
+			p := c.NewPublisher(behind, q)
 			c.SetRaftFaults(RaftFaults{Lose: func(_, to meta.NodeID, m *pb.Message) bool { return to == behind.ID && carriesEntries(m, uint64(q)) }})
 			p.Confirm(4*time.Second, 10)
-			got += 10
-			c.Until(time.Second, "they are delivered", func() bool { return k.Got() == got })
+			c.Until(time.Second, "they are delivered", func() bool { return k.Got() == 11 })
 			c.Pass(away)
 			c.SetRaftFaults(RaftFaults{})
 			c.Until(5*time.Second, "the replicas are equal", func() bool { return c.equalReplicas(q) })
 			p.Confirm(2*time.Second, 10)
-			got += 10
-		}
-		k.Release()
-		c.drained(q, behind)
-	})
+			k.Release()
+			c.drained(q, behind)
+		})
+	}
 }
 
 // TestBacklogOnDiskIsMixedUp: messages whose bodies are on disk only come whole, in order, and each its own.
