@@ -37,6 +37,9 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = appendQueue(dst, &c.Queue)
 	case OpAllotReplica:
 		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
+	case OpWantReplicas:
+		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
+		dst = codec.AppendUvarint(dst, c.Queue.ReplicasWanted)
 	case OpSetMembers:
 		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
 		dst = codec.AppendUvarint(dst, c.Token)
@@ -97,6 +100,9 @@ func decodeCommand(r *codec.Reader, c *Command) {
 		c.Token = r.Uvarint()
 	case OpAllotReplica:
 		c.Queue.ID = QueueID(r.Uvarint())
+	case OpWantReplicas:
+		c.Queue.ID = QueueID(r.Uvarint())
+		c.Queue.ReplicasWanted = r.Uvarint()
 	case OpSetMembers:
 		c.Queue.ID = QueueID(r.Uvarint())
 		c.Token = r.Uvarint()

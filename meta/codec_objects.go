@@ -129,9 +129,9 @@ func decodeExchange(r *codec.Reader) Exchange {
 	return x
 }
 
-func flags(a, b, c bool) uint8 {
+func flags(list ...bool) uint8 {
 	f := uint8(0)
-	for i, set := range [...]bool{a, b, c} {
+	for i, set := range list {
 		if set {
 			f |= 1 << i
 		}
@@ -152,7 +152,7 @@ func appendQueue(dst []byte, q *Queue) []byte {
 	dst = codec.AppendString(dst, q.VHost)
 	dst = codec.AppendString(dst, q.Name)
 	dst = codec.AppendString(dst, q.Type)
-	dst = codec.AppendUint8(dst, flags(q.Durable, q.AutoDelete, q.Exclusive))
+	dst = codec.AppendUint8(dst, flags(q.Durable, q.AutoDelete, q.Exclusive, q.ReplicasWanted != 0))
 	dst = appendOwner(dst, q.Owner)
 	dst = codec.AppendString(dst, q.Arguments.raw)
 	dst = codec.AppendUvarint(dst, uint64(q.Home))
@@ -166,12 +166,19 @@ func appendQueue(dst []byte, q *Queue) []byte {
 	dst = codec.AppendUvarint(dst, q.NextReplica)
 	dst = appendMillis(dst, q.CreatedMillis)
 	dst = codec.AppendUvarint(dst, q.ConfigVersion)
-	return codec.AppendUvarint(dst, q.AbortedToken)
+	dst = codec.AppendUvarint(dst, q.AbortedToken)
+	if q.ReplicasWanted != 0 {
+		dst = codec.AppendUvarint(dst, q.ReplicasWanted)
+	}
+	return dst
 }
 
 func decodeQueue(r *codec.Reader) Queue {
 	q := Queue{ID: QueueID(r.Uvarint()), VHost: r.String(), Name: r.String(), Type: r.String()}
-	f := decodeFlags(r)
+	f := r.Uint8()
+	if f > 15 {
+		r.Fail(codec.ErrMalformed)
+	}
 	q.Durable, q.AutoDelete, q.Exclusive = f&1 != 0, f&2 != 0, f&4 != 0
 	q.Owner = decodeOwner(r)
 	q.Arguments = decodeArguments(r)
@@ -188,6 +195,11 @@ func decodeQueue(r *codec.Reader) Queue {
 	q.CreatedMillis = decodeMillis(r)
 	q.ConfigVersion = r.Uvarint()
 	q.AbortedToken = r.Uvarint()
+	if f&8 != 0 {
+		if q.ReplicasWanted = r.Uvarint(); q.ReplicasWanted == 0 {
+			r.Fail(codec.ErrMalformed) // one state, one encoding
+		}
+	}
 	return q
 }
 

@@ -26,7 +26,7 @@ func full(op Op) Command {
 		Exchange:   Exchange{VHost: "v", Name: "x", Type: "topic", Durable: true, AutoDelete: true, Internal: true, Arguments: args("k", amqp.Int32(1))},
 		Queue: Queue{
 			ID: 1024, VHost: "v", Name: "q", Type: "quorum", Durable: true, AutoDelete: true, Exclusive: true, Owner: owner, Arguments: args("k", amqp.Longstr("s")),
-			Home: 2, HomeBoot: boot, Replicas: []NodeID{1, 2}, Members: []Member{{Node: 1, Replica: 1}, {Node: 2, Replica: 3, NonVoting: true}}, MembersIndex: 4, NextReplica: 5, CreatedMillis: 8, ConfigVersion: 9, AbortedToken: 10,
+			Home: 2, HomeBoot: boot, Replicas: []NodeID{1, 2}, Members: []Member{{Node: 1, Replica: 1}, {Node: 2, Replica: 3, NonVoting: true}}, MembersIndex: 4, NextReplica: 5, CreatedMillis: 8, ConfigVersion: 9, AbortedToken: 10, ReplicasWanted: 5,
 		},
 		Binding:  Binding{VHost: "v", Source: "x", Kind: ToExchange, Destination: "y", RoutingKey: "k", Arguments: args("k", amqp.Bool(true))},
 		Owner:    owner,
@@ -38,7 +38,7 @@ func full(op Op) Command {
 }
 
 func TestCommandCodecRoundTrip(t *testing.T) {
-	for op := OpFound; op <= OpSetMembers; op++ {
+	for op := OpFound; op <= OpWantReplicas; op++ {
 		c := full(op)
 		first := AppendCommand(nil, &c)
 		var d Command
@@ -93,6 +93,8 @@ func checkDecoded(t *testing.T, c, d *Command) {
 		want.Queue.ID, want.Token = 1024, 11
 	case OpAllotReplica:
 		want.Queue.ID = 1024
+	case OpWantReplicas:
+		want.Queue.ID, want.Queue.ReplicasWanted = 1024, 5
 	case OpSetMembers:
 		want.Queue.ID, want.Token, want.Queue.Members = 1024, 11, c.Queue.Members
 	case OpSetClusterName:
@@ -145,7 +147,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 }
 
 func FuzzDecodeBatch(f *testing.F) {
-	for op := OpFound; op <= OpSetMembers; op++ {
+	for op := OpFound; op <= OpWantReplicas; op++ {
 		f.Add(AppendBatch(nil, []Command{full(op), {Op: OpSweep}}))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -56,6 +56,8 @@ const (
 	// OpSetMembers notes the membership Queue.Members of the group Queue.ID as of its change at log index Token. An index not above the noted one changes nothing (Existed).
 	// ReasonNoQueue.
 	OpSetMembers Op = 23
+	// OpWantReplicas has the queue Queue.ID kept at Queue.ReplicasWanted members, at most ReplicasMax. ReasonNoQueue.
+	OpWantReplicas Op = 24
 )
 
 // Limits of the catalogue: constants of the machine's version, so that every replica agrees.

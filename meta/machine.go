@@ -89,6 +89,8 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.allotReplica(c.Queue.ID)
 	case OpSetMembers:
 		return m.setMembers(c.Queue.ID, c.Queue.Members, c.Token)
+	case OpWantReplicas:
+		return m.wantReplicas(c.Queue.ID, c.Queue.ReplicasWanted)
 	}
 	invariant.Failf("catalogue command of unknown op %d", c.Op)
 	return Reply{}

@@ -37,6 +37,12 @@ func TestMembersFollowTheGroup(t *testing.T) {
 	if r := step(Command{Op: OpAllotReplica, Queue: Queue{ID: id}}); r.Count != 4 {
 		t.Fatalf("allotted %d", r.Count)
 	}
+	if step(Command{Op: OpWantReplicas, Queue: Queue{ID: id, ReplicasWanted: 2}}); m.View().QueueByID(id).ReplicasWanted != 2 {
+		t.Fatal("the number of replicas is not kept")
+	}
+	if r := step(Command{Op: OpWantReplicas, Queue: Queue{ID: id + 1, ReplicasWanted: 2}}); r.Reason != ReasonNoQueue {
+		t.Fatalf("a missing queue: %v", r.Reason)
+	}
 	if r := step(Command{Op: OpAllotReplica, Queue: Queue{ID: id + 1}}); r.Reason != ReasonNoQueue {
 		t.Fatalf("a missing queue: %v", r.Reason)
 	}

@@ -148,6 +148,20 @@ func (m *Machine) setMembers(id QueueID, members []Member, index uint64) Reply {
 	return Reply{ID: uint64(id)}
 }
 
+func (m *Machine) wantReplicas(id QueueID, wanted uint64) Reply {
+	old := m.v.QueueByID(id)
+	if old == nil || !old.Durable {
+		return Reply{Reason: ReasonNoQueue, ID: uint64(id)}
+	}
+	if wanted = min(wanted, ReplicasMax); wanted == old.ReplicasWanted {
+		return Reply{ID: uint64(id), Existed: true}
+	}
+	q := *old
+	q.ReplicasWanted = wanted
+	m.replaceQueue(&q)
+	return Reply{ID: uint64(id)}
+}
+
 // firstMembers numbers the bootstrap set of a group.
 func firstMembers(replicas []NodeID) []Member {
 	members := make([]Member, len(replicas))

@@ -101,6 +101,9 @@ func (h *history) command() Command {
 	case 22:
 		return Command{Op: OpUnbind, Binding: h.binding()}
 	case 23:
+		if h.r.IntN(2) == 0 {
+			return Command{Op: OpWantReplicas, Queue: Queue{ID: FirstQueueID + QueueID(h.r.IntN(40)), ReplicasWanted: uint64(h.r.IntN(4))}}
+		}
 		return Command{Op: OpAllotReplica, Queue: Queue{ID: FirstQueueID + QueueID(h.r.IntN(40))}}
 	case 24:
 		members := []Member{{Node: 2, Replica: uint64(2 + h.r.IntN(4)), NonVoting: h.r.IntN(2) == 0}, {Node: 1, Replica: 1}}

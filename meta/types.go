@@ -131,8 +131,10 @@ type Queue struct {
 	// MembersIndex is the log index of the membership change that Members shows; 0 for the bootstrap set.
 	MembersIndex uint64
 	// NextReplica is the replica id that the next new member gets. Replica ids are never reused.
-	NextReplica   uint64
-	CreatedMillis int64
+	NextReplica uint64
+	// ReplicasWanted is how many members the last change by an operator left the group: it is kept at that. 0: as many as its arguments say.
+	ReplicasWanted uint64
+	CreatedMillis  int64
 	// ConfigVersion rises with every change of what the queue's machine must know; it starts at 1.
 	ConfigVersion uint64
 	// AbortedToken is the highest seal token whose delete was called off; a delete with a token not above it is refused.

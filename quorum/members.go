@@ -32,12 +32,39 @@ var memberErrors = []error{ErrNoLeader, ErrMember, ErrNoMember, ErrLastMember, E
 
 // AddReplica adds a replica of a durable queue on a node. It returns when the group has the member; the replica then takes the messages over by itself.
 func (h *Host) AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	return h.changeMember(ctx, id, node, addMember)
+	return h.changeByHand(ctx, id, node, addMember)
 }
 
 // RemoveReplica removes the replica of a durable queue on a node.
 func (h *Host) RemoveReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	return h.changeMember(ctx, id, node, removeMember)
+	return h.changeByHand(ctx, id, node, removeMember)
+}
+
+// changeByHand changes the members for an operator: as many as there are then the queue is kept at, so that growth does not take the change back.
+func (h *Host) changeByHand(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return ErrNoQueue
+	}
+	want := func(n int) error {
+		_, err := h.Do(ctx, meta.Command{Op: meta.OpWantReplicas, Queue: meta.Queue{ID: id, ReplicasWanted: uint64(n)}})
+		return err
+	}
+	_, member := q.MemberOn(node)
+	lowers := change == removeMember && member && len(q.Members) > 1
+	if lowers { // before it is missed
+		if err := want(len(q.Members) - 1); err != nil {
+			return err
+		}
+	}
+	err := h.changeMember(ctx, id, node, change)
+	switch {
+	case err != nil && lowers:
+		return errors.Join(err, want(int(q.ReplicasWanted)))
+	case err == nil && change == addMember:
+		return want(len(q.Members) + 1)
+	}
+	return err
 }
 
 // MoveLeader makes the replica of a durable queue on a node its leader. It returns when the old leader knows. Right after another change of leaders nobody may be known to lead: it waits for that,

@@ -349,13 +349,12 @@ func (h *Host) grow(g *group) bool {
 	}
 	for _, m := range q.Members {
 		if n := v.Node(m.Node); n != nil && n.Replaced { // its disk is gone: another replica takes the place
-			if err := h.RemoveReplica(h.life, g.id, m.Node); err != nil {
+			if err := h.changeMember(h.life, g.id, m.Node, removeMember); err != nil {
 				h.log.Debug("a replica of a replaced node could not be removed yet", "queue", q.Name, "error", err)
 			}
 			return true
 		}
 	}
-	want := replicasWanted(q)
 	var free []meta.NodeID
 	alive := 0
 	for n := range v.Nodes() {
@@ -367,22 +366,26 @@ func (h *Host) grow(g *group) bool {
 			free = append(free, n.ID)
 		}
 	}
-	if len(q.Members) >= oddDown(min(want, alive)) || len(free) == 0 {
+	if len(q.Members) >= replicasWanted(q, alive) || len(free) == 0 {
 		return false
 	}
-	err := h.AddReplica(h.life, g.id, free[int(g.id)%len(free)])
+	err := h.changeMember(h.life, g.id, free[int(g.id)%len(free)], addMember)
 	if err != nil {
 		h.log.Debug("a queue could not grow yet", "queue", q.Name, "error", err)
 	}
 	return true
 }
 
-// replicasWanted is how many replicas a queue should have on a cluster that is large enough.
-func replicasWanted(q *meta.Queue) int {
+// replicasWanted is how many replicas a queue should have on a cluster of some nodes: what an operator left it with, else an odd number.
+func replicasWanted(q *meta.Queue, nodes int) int {
+	want := limits.ReplicasDefault
+	if q.ReplicasWanted != 0 {
+		return min(int(q.ReplicasWanted), nodes)
+	}
 	if v, ok := q.Arguments.Get("x-quorum-initial-group-size"); ok {
 		if n, ok := v.AsInt64(); ok && n > 0 {
-			return int(min(n, meta.ReplicasMax))
+			want = int(min(n, meta.ReplicasMax))
 		}
 	}
-	return limits.ReplicasDefault
+	return oddDown(min(want, nodes))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,7 +63,13 @@ func TestChangeOfMembersIsForgotten(t *testing.T) {
 				break
 			}
 		}
-		c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool { return carriesEntries(m, catalogueShard) }})
+		var changed atomic.Bool
+		c.SetRaftFaults(RaftFaults{Lose: func(_, _ meta.NodeID, m *pb.Message) bool {
+			for i := range m.Entries {
+				changed.CompareAndSwap(false, m.ShardID == uint64(q) && m.Type == pb.Replicate && m.Entries[i].Type == pb.ConfigChangeEntry)
+			}
+			return changed.Load() && carriesEntries(m, catalogueShard)
+		}})
 		gone := others[1]
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -70,6 +77,9 @@ func TestChangeOfMembersIsForgotten(t *testing.T) {
 			_ = leader.Host().RemoveReplica(ctx, q, gone.ID)
 		}()
 		c.Pass(300 * time.Millisecond)
+		if _, member := far.Host().Catalogue().View.QueueByID(q).MemberOn(gone.ID); !changed.Load() || !member {
+			c.T.Error("it was not the note that was lost")
+		}
 		leader.Kill()
 		c.SetRaftFaults(RaftFaults{})
 		c.Until(8*time.Second, "the catalogue has the members that the group has", func() bool {
@@ -235,5 +245,56 @@ func TestOldDiskIsTaken(t *testing.T) {
 		n.Start()
 		p.Confirm(3*time.Second, 1)
 		c.drained(q, n)
+	})
+}
+
+// TestGrowthUndoesAnOperatorsChange: the queue is kept at the number of replicas that an operator left it with, no matter what its arguments say.
+func TestGrowthUndoesAnOperatorsChange(t *testing.T) {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		at := c.Node(5)
+		q := c.Declare(at, "q", 1, 2, 3)
+		c.NewPublisher(at, q).Confirm(3*time.Second, 10)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		members := func() int { return len(at.Host().Catalogue().View.QueueByID(q).Members) }
+		stays := func(n int) {
+			c.T.Helper()
+			c.Pass(10 * time.Second)
+			if members() != n {
+				c.T.Errorf("%d replicas became %d", n, members())
+			}
+		}
+		if err := at.Host().RemoveReplica(ctx, q, 4); !errors.Is(err, quorum.ErrNoMember) {
+			c.T.Errorf("a removal of what is not there: %v", err)
+		}
+		for _, n := range []meta.NodeID{c.AwaitLeader(q).ID, 0} {
+			if n == 0 {
+				n = at.Host().Catalogue().View.QueueByID(q).Members[0].Node
+			}
+			before := members()
+			if err := at.Host().RemoveReplica(ctx, q, n); err != nil {
+				c.T.Fatal(err)
+			}
+			stays(before - 1)
+		}
+		for n := range c.Nodes[:4] {
+			err := at.Host().AddReplica(ctx, q, meta.NodeID(n+1))
+			if err != nil && !errors.Is(err, quorum.ErrMember) {
+				c.T.Fatal(err)
+			}
+		}
+		stays(4)
+		c.Until(5*time.Second, "the replicas are equal", func() bool { return c.equalReplicas(q) })
+		wiped := c.Others(at, c.AwaitLeader(q))[0]
+		id := wiped.ID
+		wiped.Kill()
+		c.Until(deathMillis*time.Millisecond, "it is declared dead", func() bool { return !at.Host().Catalogue().View.Node(id).Alive() })
+		wiped.Replace(nil)
+		wiped.Start()
+		c.Until(20*time.Second, "four replicas are equal again", func() bool {
+			_, old := at.Host().Catalogue().View.QueueByID(q).MemberOn(id)
+			return !old && members() == 4 && c.equalReplicas(q)
+		})
+		c.drained(q, at)
 	})
 }
