@@ -240,6 +240,9 @@ func trendOf(r *rates, s span, load func() []pastSample) trend {
 
 // Counter writes a number, under key_details how it moves. The indexes name the counters whose sum it is.
 func (w *writer) Counter(key string, v uint64, t trend, indexes ...int) {
+	if w.found {
+		return
+	}
 	w.Uint(key, v)
 	w.details(key+"_details", t, indexes)
 }

@@ -163,7 +163,7 @@ func sorted[T any](l *listing, rows []T, write func(*writer, T)) []T {
 		with := make([]keyed[T], len(rows))
 		w := picker(l.sort)
 		for i, row := range rows {
-			w.picked = missing
+			w.pickAgain()
 			write(w, row)
 			with[i] = keyed[T]{w.picked, row}
 		}

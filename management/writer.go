@@ -20,6 +20,7 @@ type writer struct {
 	// picking: nothing is written, the value under the only column becomes picked.
 	picking bool
 	picked  sortKey
+	found   bool // it is picked: nothing else is wanted
 
 	// out is where a large answer goes piece by piece; nil keeps it in buf.
 	out    http.ResponseWriter
@@ -33,6 +34,9 @@ const streamBytes = 64 << 10
 
 // want tells whether a key of the present object is wanted.
 func (w *writer) want(key string) bool {
+	if w.found {
+		return false
+	}
 	return w.columns == nil || key == "" || w.columns.find(key) != nil
 }
 
@@ -53,7 +57,7 @@ func (w *writer) Uint(key string, v uint64) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = numberKey(float64(v))
+		w.pick(numberKey(float64(v)))
 	default:
 		w.key(key)
 		w.buf = strconv.AppendUint(w.buf, v, 10)
@@ -64,7 +68,7 @@ func (w *writer) Int(key string, v int64) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = numberKey(float64(v))
+		w.pick(numberKey(float64(v)))
 	default:
 		w.key(key)
 		w.buf = strconv.AppendInt(w.buf, v, 10)
@@ -75,7 +79,7 @@ func (w *writer) Float(key string, v float64) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = numberKey(v)
+		w.pick(numberKey(v))
 	default:
 		w.key(key)
 		w.buf = appendFloat(w.buf, v)
@@ -86,7 +90,7 @@ func (w *writer) Bool(key string, v bool) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = boolKey(v)
+		w.pick(boolKey(v))
 	default:
 		w.key(key)
 		w.buf = strconv.AppendBool(w.buf, v)
@@ -97,7 +101,7 @@ func (w *writer) Str(key, v string) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = textKey(v)
+		w.pick(textKey(v))
 	default:
 		w.key(key)
 		w.buf = appendString(w.buf, v)
@@ -109,7 +113,7 @@ func (w *writer) Bytes(key string, v []byte) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = textKey(string(v))
+		w.pick(textKey(string(v)))
 	default:
 		w.key(key)
 		w.buf = appendString(w.buf, v)
@@ -120,7 +124,7 @@ func (w *writer) Null(key string) {
 	switch {
 	case !w.want(key):
 	case w.picking:
-		w.picked = nullKey
+		w.pick(nullKey)
 	default:
 		w.key(key)
 		w.buf = append(w.buf, "null"...)
@@ -150,6 +154,9 @@ func (w *writer) Array(key string) bool {
 }
 
 func (w *writer) begin(key string) bool {
+	if w.found && key != "" {
+		return false
+	}
 	inner := w.columns
 	if key != "" && w.columns != nil {
 		c := w.columns.find(key)
@@ -157,7 +164,7 @@ func (w *writer) begin(key string) bool {
 			return false
 		}
 		if inner = c.inner; w.picking && inner == nil {
-			w.picked = objectKey
+			w.pick(objectKey)
 			return false
 		}
 	}
@@ -212,6 +219,12 @@ func (w *writer) EmptyArray(key string) {
 
 // picker makes a writer that finds the value under a path in what is written to it: the sort key of a row.
 func picker(path *columns) *writer { return &writer{picking: true, columns: path, picked: missing} }
+
+// pick takes the value.
+func (w *writer) pick(k sortKey) { w.picked, w.found = k, true }
+
+// pickAgain begins with another row.
+func (w *writer) pickAgain() { w.picked, w.found = missing, false }
 
 // flush sends what was collected.
 func (w *writer) flush() {
