@@ -82,7 +82,9 @@ func internalError() *failure {
 // resource names what an operation is about.
 type resource = broker.Resource
 
-func queueResource(vhost, name string) resource { return resource{Kind: "queue", VHost: vhost, Name: name} }
+func queueResource(vhost, name string) resource {
+	return resource{Kind: "queue", VHost: vhost, Name: name}
+}
 
 // exchangeResource names an exchange; in texts about permissions the default exchange is amq.default.
 func exchangeResource(vhost, name string) resource {

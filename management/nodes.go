@@ -151,3 +151,54 @@ func (c *call) writeUsage(w *writer, node *meta.Node, n *nodeSample) {
 		w.details(key+"_details", trend{}, nil)
 	}
 }
+
+// memoryKeys are RabbitMQ's parts of a node's memory. Go does not tell what its memory is for, so all of it is other_system.
+var memoryKeys = [...]string{
+	"connection_readers", "connection_writers", "connection_channels", "connection_other", "queue_procs", "queue_slave_procs", "quorum_queue_procs", "quorum_queue_dlx_procs",
+	"stream_queue_procs", "stream_queue_replica_reader_procs", "stream_queue_coordinator_procs", "plugins", "other_proc", "metrics", "mgmt_db", "mnesia", "metadata_store", "metadata_store_ets",
+	"quorum_ets", "other_ets", "binary", "msg_index", "code", "atom", "other_system", "allocated_unused", "reserved_unallocated",
+}
+
+// nodeMemory is GET /nodes/NAME/memory.
+func nodeMemory(c *call) error {
+	return c.nodeMemory(func(w *writer, used uint64) {
+		w.Str("strategy", "rss")
+		if w.Object("total") {
+			for _, key := range [...]string{"erlang", "rss", "allocated"} {
+				w.Uint(key, used)
+			}
+			w.End()
+		}
+	}, func(used uint64) uint64 { return used })
+}
+
+// nodeMemoryShares is GET /nodes/NAME/memory/relative.
+func nodeMemoryShares(c *call) error {
+	return c.nodeMemory(func(w *writer, _ uint64) { w.Uint("total", 100) }, func(uint64) uint64 { return 100 })
+}
+
+func (c *call) nodeMemory(total func(*writer, uint64), part func(used uint64) uint64) error {
+	node := c.view.NodeNamed(c.params[0])
+	if node == nil {
+		return objectNotFound()
+	}
+	n := c.s.nodeFacts(node.ID)
+	return c.object(http.StatusOK, func(w *writer) {
+		if n == nil { // as RabbitMQ says of a node that is down
+			w.Str("memory", "not_available")
+			return
+		}
+		if !w.Object("memory") {
+			return
+		}
+		for _, key := range memoryKeys {
+			if key == "other_system" {
+				w.Uint(key, part(n.memoryBytes))
+			} else {
+				w.Uint(key, 0)
+			}
+		}
+		total(w, n.memoryBytes)
+		w.End()
+	})
+}

@@ -68,6 +68,8 @@ var operations = []operation{
 	{put, "cluster-name", administrators, putClusterName, "Names the cluster", 0, "", "name! string", 204},
 	{get, "nodes", monitors, listNodes, "Nodes with what they use", paged | charted, "", "", 0},
 	{get, "nodes/{node}", monitors, getNode, "A node", columned | charted, "", "", 0},
+	{get, "nodes/{node}/memory", monitors, nodeMemory, "The memory of a node, in RabbitMQ's terms", columned, "", "", 0},
+	{get, "nodes/{node}/memory/relative", monitors, nodeMemoryShares, "The same in percent", columned, "", "", 0},
 
 	{get, "connections", managers, listConnections, "Connections", paged, "", "", 0},
 	{get, "connections/{connection}", managers, getConnection, "A connection", columned | charted, "", "", 0},
