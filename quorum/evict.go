@@ -47,6 +47,9 @@ func contains(list []queue.PipelineID, id queue.PipelineID) bool {
 
 // evictAbsent is called every limits.ProgressMillis for a queue that this node leads.
 func (h *Host) evictAbsent(run runner, away absence, reported func(node queue.NodeID) bool) {
+	if mutant == mutantNobodyEvicted {
+		return
+	}
 	r := run.core()
 	r.mu.Lock()
 	var serving []queue.PipelineID

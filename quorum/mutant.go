@@ -20,4 +20,6 @@ const (
 	mutantNothingSentAgain
 	mutantSealForEver
 	mutantTimersForgotten
+	mutantNobodyEvicted
+	mutantBehindNotTold
 )

@@ -94,7 +94,7 @@ func (h *Host) progressed(node meta.NodeID, r *codec.Reader) {
 			return
 		}
 		if v, ok := h.slots.Load(id); ok {
-			if g, ok := v.(*slot).runner().(*group); ok && g.reported(node, applied) {
+			if g, ok := v.(*slot).runner().(*group); ok && g.reported(node, applied) && mutant != mutantBehindNotTold {
 				h.send(node, messageBehind, codec.AppendUvarint(nil, uint64(id)))
 			}
 		}

@@ -55,6 +55,8 @@ var planted = []struct {
 	{"nothing is sent again", inQuorum, 14, "^TestNewTermLosesOrDoublesBatches$", `in vain`},
 	{"a seal is never taken back", inQuorum, 15, "^TestSealLastsForEver$", `in vain`},
 	{"timers are forgotten", inQuorum, 16, "^TestReturnEndsAtItsBound$", `in vain`},
+	{"a node that is not attached is never evicted", inQuorum, 17, "^TestUnattachedNodeKeepsMessages$", `in vain`},
+	{"nobody is told that its replica is behind", inQuorum, 18, "^TestConsumerIsBoundToReplicaThatIsBehind$", `in vain`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }
 
