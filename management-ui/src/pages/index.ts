@@ -8,6 +8,19 @@ type Load = () => Promise<{ default: Page }>;
 /** Routes by first segment and number of names after it. */
 const routes: Record<string, Load> = {
   '/0': () => import('./Overview.svelte'),
+  'nodes/1': () => import('./Node.svelte'),
+  'connections/0': () => import('./Connections.svelte'),
+  'connections/1': () => import('./Connection.svelte'),
+  'channels/0': () => import('./Channels.svelte'),
+  'channels/1': () => import('./Channel.svelte'),
+  'exchanges/0': () => import('./Exchanges.svelte'),
+  'exchanges/2': () => import('./Exchange.svelte'),
+  'queues/0': () => import('./Queues.svelte'),
+  'queues/2': () => import('./Queue.svelte'),
+  'users/0': () => import('./Users.svelte'),
+  'users/1': () => import('./User.svelte'),
+  'vhosts/0': () => import('./VHosts.svelte'),
+  'vhosts/1': () => import('./VHost.svelte'),
 };
 
 const missing: Load = () => import('./Missing.svelte');
