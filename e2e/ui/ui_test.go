@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { harness.Main(m) }
 
 // browserTimeout bounds all that the browser does in one test.
-const browserTimeout = 3 * time.Minute
+const browserTimeout = 5 * time.Minute
 
 const app = "../../management-ui"
 
@@ -70,6 +70,7 @@ func startTraffic(t *testing.T, b *harness.Broker) {
 			_ = d.Ack(false)
 		}
 	}()
+	startVictim(t, b)
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
@@ -90,4 +91,50 @@ func startTraffic(t *testing.T, b *harness.Broker) {
 			}
 		}
 	}()
+}
+
+// startVictim connects a consumer under a name of its own, for the browser to close.
+func startVictim(t *testing.T, b *harness.Broker) {
+	t.Helper()
+	conn, err := amqp.DialConfig(b.AMQPURL(), amqp.Config{Properties: amqp.Table{"connection_name": "victim"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := harness.Channel(t, conn).Consume("orders.late", "victims-consumer", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNames: whatever an object is called, it is text, has an address and can be deleted.
+func TestNames(t *testing.T) {
+	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})
+	browse(t, b, "names.test.js")
+}
+
+// TestManyQueues: the list of ten thousand queues is there within a second and scrolls smoothly.
+func TestManyQueues(t *testing.T) {
+	const queues, connections = 10_000, 10
+	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})
+	began := time.Now()
+	errs := make(chan error, connections)
+	for c := range connections {
+		ch := b.Channel(t)
+		go func() {
+			for n := c; n < queues; n += connections {
+				if _, err := ch.QueueDeclare(fmt.Sprintf("queue %05d", n), false, false, false, false, nil); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range connections {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d queues declared in %v", queues, time.Since(began).Round(time.Millisecond))
+	browse(t, b, "many.test.js")
 }

@@ -59,7 +59,7 @@ const en = {
     rows: 'Rows per page',
     previous: 'Previous page',
     next: 'Next page',
-    range: (from: string, to: string, of: string) => `${from}–${to} of ${of}`,
+    range: (from: string, to: string, of: string) => (from === '0' ? of : `${from}–${to} of ${of}`),
     filtered: (all: string) => `, filtered from ${all}`,
     sortBy: (column: string) => `Sort by ${column}`,
     name: 'Name',
