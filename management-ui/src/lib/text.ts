@@ -14,7 +14,7 @@ const en = {
     users: 'Users',
     vhosts: 'Virtual hosts',
   },
-  theme: { auto: 'Theme: as the system', light: 'Theme: light', dark: 'Theme: dark' },
+  theme: { auto: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' },
   refresh: {
     live: 'Live',
     paused: 'Paused',
@@ -198,7 +198,7 @@ const en = {
     created: 'Created',
     idle: 'Idle for',
   },
-  consumer: { tag: 'Consumer tag', queue: 'Queue', channel: 'Channel', ack: 'Acknowledges', prefetch: 'Prefetch', unlimited: 'unlimited' },
+  consumer: { tag: 'Consumer tag', queue: 'Queue', channel: 'Channel', ack: 'Acknowledges', prefetch: 'Prefetch', unlimited: '∞' },
   peek: {
     title: 'Look at messages',
     kind: 'Which messages',

@@ -15,7 +15,7 @@ export function modeTags(c: Channel): Tag[] {
 
 export function channelColumns(ofConnection: boolean): Column<Channel>[] {
   const columns: Column<Channel>[] = [
-    { id: 'name', title: t.table.name, sort: 'name', cell: (c) => ({ text: visible(ofConnection ? t.channel.number(c.number) : c.name), href: href('channels', c.name) }) },
+    { id: 'name', title: t.table.name, sort: 'name', cell: (c) => ({ text: ofConnection ? t.channel.number(c.number) : `${c.connection_details.peer_host}:${c.connection_details.peer_port} (${c.number})`, title: visible(c.name), href: href('channels', c.name) }) },
     { id: 'vhost', title: t.table.vhost, sort: 'vhost', cell: (c) => ({ text: visible(c.vhost) }) },
     { id: 'user', title: t.connection.user, sort: 'user', cell: (c) => ({ text: visible(c.user) }) },
     { id: 'state', title: t.queue.state, sort: 'state', cell: (c) => ({ tags: [stateTag(c.state), ...modeTags(c)] }) },
@@ -31,6 +31,6 @@ export function channelColumns(ofConnection: boolean): Column<Channel>[] {
 }
 
 export const channelFields = [
-  ...['name', 'number', 'vhost', 'user', 'state', 'confirm', 'transactional', 'prefetch_count', 'consumer_count', 'messages_unacknowledged', 'messages_unconfirmed'],
+  ...['name', 'number', 'connection_details', 'vhost', 'user', 'state', 'confirm', 'transactional', 'prefetch_count', 'consumer_count', 'messages_unacknowledged', 'messages_unconfirmed'],
   ...['publish', 'deliver_get', 'ack'].map((stat) => `message_stats.${stat}_details.rate`),
 ];

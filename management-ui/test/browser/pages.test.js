@@ -326,6 +326,7 @@ for (const [width, colorScheme] of [
     const page = await opened({ width, colorScheme });
     for (const [name, route] of Object.entries(pages)) {
       await page.visit(route, /.+/);
+      await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' });
       await page.waitForLoadState('networkidle');
       await page.fits();
       if (shots) await page.screenshot({ path: `${shots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
