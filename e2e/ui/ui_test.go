@@ -41,6 +41,7 @@ func browse(t *testing.T, b *harness.Broker, file string) {
 
 // TestPages: every page and every action, on a broker with traffic.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})
 	startTraffic(t, b)
 	browse(t, b, "pages.test.js")
@@ -108,11 +109,12 @@ func startVictim(t *testing.T, b *harness.Broker) {
 
 // TestNames: whatever an object is called, it is text, has an address and can be deleted.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})
 	browse(t, b, "names.test.js")
 }
 
-// TestManyQueues: the list of ten thousand queues is there within a second and scrolls smoothly.
+// TestManyQueues: the list of ten thousand queues is there within a second and scrolls smoothly. It measures, so nothing runs beside it.
 func TestManyQueues(t *testing.T) {
 	const queues, connections = 10_000, 10
 	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})

@@ -14,6 +14,8 @@ class Refresh {
   /** lastGood is when an answer came at last. */
   lastGood = $state(Date.now());
   unreachable = $state(false);
+  /** held is set while the object of the page is being deleted: nobody asks for what is going. */
+  held = false;
   #live = new Set<() => void>();
 
   constructor() {
@@ -30,6 +32,7 @@ class Refresh {
 
   /** Asks for everything that is shown, now. */
   all(): void {
+    if (this.held) return;
     for (const load of this.#live) load();
   }
 
