@@ -57,6 +57,8 @@ func (b *fakeBroker) Consumers() []broker.Consumer {
 	if b.boom {
 		panic("planted")
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return append([]broker.Consumer(nil), b.consumers...)
 }
 

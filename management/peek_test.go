@@ -59,8 +59,10 @@ func TestPeek(t *testing.T) {
 			held(queue.Peeked{Node: 1, BootCounter: 0, Session: 5, Consumer: 2}, "k6", ""), held(queue.Peeked{}, "k7", ""),
 		},
 	})
+	f.broker.mu.Lock()
 	f.broker.consumers = []broker.Consumer{{Tag: "tag", Queue: "q", VHost: "a", Connection: "c", Number: 3, Session: 5, ID: 2}, {Tag: "other", Queue: "r", VHost: "a", Session: 6}}
 	f.broker.channels = []broker.Channel{{Connection: "c", Number: 4, Session: 6}}
+	f.broker.mu.Unlock()
 	properties := func(n string) string { return `"properties":{"headers":{"n":"` + n + `"}}` }
 	for _, c := range []struct{ method, path, body, want string }{
 		{http.MethodPost, "/api/queues/a/q/peek", `{"count":2}`, `{"items":[{"position":0,"state":"ready","redelivered":false,"delivery_count":0,"exchange":"x","routing_key":"k1",` + properties("k1") +

@@ -219,6 +219,8 @@ func (f *fixture) setTotals(words []string) {
 }
 
 func (f *fixture) connect(words []string) {
+	f.broker.mu.Lock()
+	defer f.broker.mu.Unlock()
 	name, user, vhost := words[0], words[1], words[2]
 	f.broker.connections = append(f.broker.connections, broker.Connection{
 		Name: name, State: "running", User: user, VHost: vhost, Mechanism: "PLAIN", Channels: 1, ChannelMax: 2047, FrameMax: 131072, Heartbeat: time.Minute,

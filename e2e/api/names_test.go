@@ -35,30 +35,7 @@ func TestOddNames(t *testing.T) {
 		want(http.MethodPut, 201, nil, "vhosts", name)
 		want(http.MethodPut, 201, map[string]any{"password": name, "tags": "management"}, "users", name)
 		want(http.MethodPut, 201, map[string]any{"configure": ".*", "write": ".*", "read": ".*"}, "permissions", name, name)
-		u, err := url.Parse(b.AMQPURL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := amqp.DialConfig("amqp://"+u.Host, amqp.Config{
-			Vhost: name, SASL: []amqp.Authentication{&amqp.PlainAuth{Username: name, Password: name}}, Properties: amqp.Table{"connection_name": name, "product": name},
-		})
-		if err != nil {
-			t.Fatalf("%q: %v", name, err)
-		}
-		ch := harness.Channel(t, conn)
-		if q, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil || q.Name != inAMQP {
-			t.Fatalf("%q is declared as %q: %v", name, q.Name, err)
-		}
-		if err := ch.ExchangeDeclare(name, "topic", true, false, false, false, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := ch.QueueBind(name, name, name, false, amqp.Table{"h": name}); err != nil {
-			t.Fatal(err)
-		}
-		tag := strings.ToValidUTF8(name[:min(len(name), 200)], "")
-		if _, err := ch.Consume(name, tag, false, false, false, false, nil); err != nil {
-			t.Fatal(err)
-		}
+		conn, tag := use(t, b, name, inAMQP)
 		listed(t, b, name, inAMQP, tag)
 		var bindings []struct {
 			Key string `json:"properties_key"`
@@ -90,6 +67,36 @@ func TestOddNames(t *testing.T) {
 			want(http.MethodGet, 404, nil, kind, name)
 		}
 	}
+}
+
+// use connects as the user of that name and makes a queue, an exchange, a binding and a consumer.
+func use(t *testing.T, b *harness.Broker, name, inAMQP string) (conn *amqp.Connection, tag string) {
+	t.Helper()
+	u, err := url.Parse(b.AMQPURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err = amqp.DialConfig("amqp://"+u.Host, amqp.Config{
+		Vhost: name, SASL: []amqp.Authentication{&amqp.PlainAuth{Username: name, Password: name}}, Properties: amqp.Table{"connection_name": name, "product": name},
+	})
+	if err != nil {
+		t.Fatalf("%q: %v", name, err)
+	}
+	ch := harness.Channel(t, conn)
+	if q, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil || q.Name != inAMQP {
+		t.Fatalf("%q is declared as %q: %v", name, q.Name, err)
+	}
+	if err := ch.ExchangeDeclare(name, "topic", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.QueueBind(name, name, name, false, amqp.Table{"h": name}); err != nil {
+		t.Fatal(err)
+	}
+	tag = strings.ToValidUTF8(name[:min(len(name), 200)], "")
+	if _, err := ch.Consume(name, tag, false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	return conn, tag
 }
 
 // listed wants the objects in the lists and at their own paths, under exactly these names.
