@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,20 @@ func TestHistoryMemory(t *testing.T) {
 		worst = max(worst, bytes)
 	}
 	t.Logf("%d bytes per queue, %d MiB at most", bytes/queues, worst>>20)
+	var with, without runtime.MemStats
+	counted := int64(0)
+	for i := range all {
+		counted += all[i].bytes()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&with)
+	runtime.KeepAlive(all)
+	all = nil
+	runtime.GC()
+	runtime.ReadMemStats(&without)
+	if heap := int64(with.HeapAlloc - without.HeapAlloc); heap > counted*5/4 {
+		t.Errorf("%d bytes are counted, %d are there", counted, heap)
+	}
 	if worst > limits.HistoryBytesMax {
 		t.Errorf("%d MiB", worst>>20)
 	}
