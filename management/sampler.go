@@ -117,6 +117,13 @@ type snapshot struct {
 
 // queue returns the sample of a queue, nil if it is younger than the snapshot.
 func (s *snapshot) queue(id meta.QueueID) *queueSample {
+	if len(s.queues) == 0 || id < s.queues[0].queue.ID {
+		return nil
+	}
+	// Without deleted ones in between the place can be computed.
+	if i := uint64(id - s.queues[0].queue.ID); i < uint64(len(s.queues)) && s.queues[i].queue.ID == id {
+		return s.queues[i]
+	}
 	i, ok := slices.BinarySearchFunc(s.queues, id, func(q *queueSample, id meta.QueueID) int {
 		switch {
 		case q.queue.ID < id:
