@@ -9,8 +9,9 @@ import (
 )
 
 // pagePolicy is the content security policy of the web UI: its own files, its own API, nothing written into a page. The app's styles at run time are set through the object model, which a
-// policy does not concern.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+// policy does not concern. Strings become markup only through the templates of the app's framework.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types svelte-trusted-html"
 
 // newPages serves the web UI. Without a built app that is a placeholder.
 func newPages(files fs.FS) http.Handler {

@@ -21,8 +21,8 @@ const browserTimeout = 5 * time.Minute
 
 const app = "../../management-ui"
 
-// browse runs a file of browser tests against a broker and prints what they print: they measure.
-func browse(t *testing.T, b *harness.Broker, file string) {
+// browse runs a file of browser tests against a broker, whose UI has a path prefix or none, and prints what they print: they measure.
+func browse(t *testing.T, b *harness.Broker, prefix, file string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(app, "node_modules", "playwright-core")); err != nil {
 		t.Fatal("the packages of the web UI are not installed: make ui")
@@ -31,7 +31,7 @@ func browse(t *testing.T, b *harness.Broker, file string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", "--test", "--test-reporter=spec", "test/browser/"+file)
 	cmd.Dir = app
-	cmd.Env = append(os.Environ(), "WARREN_UI=http://"+b.HTTP+"/")
+	cmd.Env = append(os.Environ(), "WARREN_UI=http://"+b.HTTP+prefix+"/")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
@@ -44,7 +44,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})
 	startTraffic(t, b)
-	browse(t, b, "pages.test.js")
+	browse(t, b, "", "pages.test.js")
 }
 
 // startTraffic declares a small topology and keeps messages flowing through it until the test ends.
@@ -107,11 +107,11 @@ func startVictim(t *testing.T, b *harness.Broker) {
 	}
 }
 
-// TestNames: whatever an object is called, it is text, has an address and can be deleted.
+// TestNames: whatever an object is called, it is text, has an address and can be deleted; also where the UI is served below a prefix.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute})
-	browse(t, b, "names.test.js")
+	b := harness.Start(t, harness.Options{Patience: browserTimeout + time.Minute, Args: []string{"--set", "management.path_prefix=/a/b"}})
+	browse(t, b, "/a/b", "names.test.js")
 }
 
 // TestManyQueues: the list of ten thousand queues is there within a second and scrolls smoothly. It measures, so nothing runs beside it.
@@ -138,5 +138,5 @@ func TestManyQueues(t *testing.T) {
 		}
 	}
 	t.Logf("%d queues declared in %v", queues, time.Since(began).Round(time.Millisecond))
-	browse(t, b, "many.test.js")
+	browse(t, b, "", "many.test.js")
 }

@@ -10,7 +10,6 @@ const en = {
     channels: 'Channels',
     exchanges: 'Exchanges',
     queues: 'Queues',
-    admin: 'Admin',
     users: 'Users',
     vhosts: 'Virtual hosts',
   },
@@ -68,14 +67,9 @@ const en = {
   action: {
     cancel: 'Cancel',
     close: 'Close',
-    add: 'Add',
     remove: 'Remove',
-    delete: 'Delete',
     save: 'Save',
-    set: 'Set',
-    more: 'More',
     confirmType: 'Type the name to confirm:',
-    confirmWrong: 'That is not the name.',
   },
   overview: {
     title: 'Overview',
@@ -120,7 +114,6 @@ const en = {
     },
   },
   node: {
-    title: 'Node',
     name: 'Name',
     state: 'State',
     running: 'running',

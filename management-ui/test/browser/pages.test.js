@@ -62,11 +62,32 @@ test('a session that ends on the server leads to the login, and from there back 
   page.noProblems();
 });
 
-test('the overview shows the traffic', async () => {
-  const page = await opened();
+/** scriptBytesMax is what the scripts of the first page may weigh on the wire. */
+const scriptBytesMax = 60_000;
+/** shiftMax is a hundredth of what counts as good: a figure may grow by a digit. */
+const shiftMax = 0.001;
+
+test('the overview shows the traffic, is light, and nothing moves when it is refreshed', async (t) => {
+  const page = await open(browser);
+  let scripts = 0;
+  page.on('response', async (r) => {
+    if (r.url().endsWith('.js')) scripts += Number(await r.headerValue('content-length'));
+  });
+  await login(page);
   await page.getByText('every queue has its replicas').waitFor();
   await page.getByRole('img', { name: /^Message rates: Publish [1-9]/ }).locator('canvas').waitFor();
   await page.getByRole('cell', { name: 'amqp', exact: true }).waitFor();
+  await page.evaluate(() => {
+    window.shifts = [];
+    new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((e) => e.value))).observe({ type: 'layout-shift' });
+  });
+  for (let round = 0; round < 2; round++) await page.waitForResponse(/api\/overview/);
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  const shift = await page.evaluate(() => window.shifts.reduce((sum, value) => sum + value, 0));
+  t.diagnostic(`layout shift in two rounds: ${shift}`);
+  assert.ok(shift <= shiftMax, `layout shift ${shift}`);
+  t.diagnostic(`scripts of login and overview: ${scripts} bytes`);
+  assert.ok(scripts > 0 && scripts <= scriptBytesMax, `${scripts} bytes`);
   page.noProblems();
 });
 
