@@ -306,17 +306,21 @@ func (h *Host) insist(ctx context.Context, cmds []meta.Command) ([]meta.Reply, e
 	}
 }
 
-// registerBoot makes this incarnation known before it is used.
+// registerBoot makes this incarnation known before it is used. One that was declared dead before the answer came has a successor, which is registered instead.
 func (h *Host) registerBoot(ctx context.Context) error {
-	boot := h.Boot()
-	replies, err := h.insist(ctx, []meta.Command{{Op: meta.OpRegisterBoot, Node: meta.Node{ID: h.node, Boot: boot}}})
-	if err != nil {
-		return err
+	for {
+		boot := h.Boot()
+		replies, err := h.insist(ctx, []meta.Command{{Op: meta.OpRegisterBoot, Node: meta.Node{ID: h.node, Boot: boot}}})
+		if err != nil || replies[0].Reason == meta.ReasonOK {
+			return err
+		}
+		if n := h.Catalogue().View.Node(h.node); h.Boot() == boot && (n == nil || n.DeadBoot != boot) {
+			return fmt.Errorf("the catalogue refuses start %d of node %s (%v): the data directory is older than the catalogue's memory of this node", boot.Counter, h.cfg.Name, replies[0].Reason)
+		}
+		if err := h.wait(limits.GapRetryMillis*time.Millisecond, ctx.Done()); err != nil {
+			return err
+		}
 	}
-	if replies[0].Reason != meta.ReasonOK {
-		return fmt.Errorf("the catalogue refuses start %d of node %s (%v): the data directory is older than the catalogue's memory of this node", boot.Counter, h.cfg.Name, replies[0].Reason)
-	}
-	return nil
 }
 
 // machineVersion is the highest behaviour version of machines that this binary supports.

@@ -297,3 +297,22 @@ func TestAutoDeleteQueueOutlivesItsLastConsumer(t *testing.T) {
 		})
 	}
 }
+
+// TestNodeDiesWhileItStarts: an incarnation is registered, the answer does not reach it, and it is declared dead. The node comes up with the next one.
+func TestNodeDiesWhileItStarts(t *testing.T) {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		leader := c.catalogueLeader()
+		deafOne, late := c.Others(leader)[0], c.Others(leader)[1]
+		late.Kill()
+		c.Pass(time.Second)
+		c.SetRaftFaults(deaf(deafOne)) // a write is answered late: when its lease has ended
+		late.Begin()
+		c.Until(5*time.Second, "it is registered", func() bool { return leader.Host().Catalogue().View.Node(late.ID).Boot.Counter == 2 })
+		c.Pause(late)
+		c.Until(15*time.Second, "it is declared dead", func() bool { return !leader.Host().Catalogue().View.Node(late.ID).Alive() })
+		c.SetRaftFaults(RaftFaults{})
+		c.Heal()
+		late.await(15 * time.Second)
+		c.Until(10*time.Second, "it serves", func() bool { return late.Host().Leased() })
+	})
+}
