@@ -140,3 +140,14 @@ func TestManyQueues(t *testing.T) {
 	t.Logf("%d queues declared in %v", queues, time.Since(began).Round(time.Millisecond))
 	browse(t, b, "", "many.test.js")
 }
+
+// TestCluster: the members of a queue's group, and a node that dies while somebody looks.
+func TestCluster(t *testing.T) {
+	c := harness.StartCluster(t, 3, harness.ClusterOptions{})
+	ch := c.Nodes[0].Channel(t)
+	harness.Declare(t, ch, "replicated", harness.Quorum)
+	harness.PublishConfirmed(t, ch, "", "replicated", []byte("so that the group is awake"))
+	browse(t, c.Nodes[0].Broker, "", "members.test.js")
+	c.Nodes[2].Kill9()
+	browse(t, c.Nodes[0].Broker, "", "dead.test.js")
+}

@@ -259,12 +259,15 @@ const en = {
   },
   member: {
     membership: 'Membership',
+    parked: 'The group sleeps for want of work. It wakes when somebody uses the queue.',
     term: 'Term',
     applied: 'Applied',
     lag: 'Behind',
     snapshot: 'Snapshot',
     add: 'Add a member',
     added: 'The member is added.',
+    remove: 'Remove member',
+    removeText: (node: string) => `The queue’s replica on ${node} is given up. With fewer replicas the queue survives fewer failures.`,
     removed: 'The member is removed.',
   },
   exchange: {
