@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { base, launch, login, open } from './stage.js';
 
 let browser;
@@ -49,46 +49,74 @@ test('a wrong password is refused and the right one opens the overview; the sess
   page.noProblems();
 });
 
-test('a session that ends on the server leads to the login, and from there back to the page', async () => {
-  const page = await opened();
-  await page.visit('#/queues/%2F/orders.new', 'orders.new');
-  await page.context().clearCookies();
-  await page.getByText('The session has ended').waitFor();
-  page.noProblems('401');
-  await page.getByLabel('User').fill('guest');
-  await page.getByLabel('Password').fill('guest');
-  await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByRole('heading', { level: 1, name: 'orders.new' }).waitFor();
-  page.noProblems();
-});
-
 /** scriptBytesMax is what the scripts of the first page may weigh on the wire. */
 const scriptBytesMax = 60_000;
 /** shiftMax is a hundredth of what counts as good: a figure may grow by a digit. */
 const shiftMax = 0.001;
 
-test('the overview shows the traffic, is light, and nothing moves when it is refreshed', async (t) => {
-  const page = await open(browser);
-  let scripts = 0;
-  page.on('response', async (r) => {
-    if (r.url().endsWith('.js')) scripts += Number(await r.headerValue('content-length'));
+// These wait for rounds of refreshing, so they wait together.
+describe('while time passes', { concurrency: true }, () => {
+  test('a session that ends on the server leads to the login, and from there back to the page', async () => {
+    const page = await opened();
+    await page.visit('#/queues/%2F/orders.new', 'orders.new');
+    await page.context().clearCookies();
+    await page.getByText('The session has ended').waitFor();
+    page.noProblems('401');
+    await page.getByLabel('User').fill('guest');
+    await page.getByLabel('Password').fill('guest');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByRole('heading', { level: 1, name: 'orders.new' }).waitFor();
+    page.noProblems();
   });
-  await login(page);
-  await page.getByText('every queue has its replicas').waitFor();
-  await page.getByRole('img', { name: /^Message rates: Publish [1-9]/ }).locator('canvas').waitFor();
-  await page.getByRole('cell', { name: 'amqp', exact: true }).waitFor();
-  await page.evaluate(() => {
-    window.shifts = [];
-    new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((e) => e.value))).observe({ type: 'layout-shift' });
+
+  test('the overview shows the traffic, is light, and nothing moves when it is refreshed', async (t) => {
+    const page = await open(browser);
+    let scripts = 0;
+    page.on('response', async (r) => {
+      if (r.url().endsWith('.js')) scripts += Number(await r.headerValue('content-length'));
+    });
+    await login(page);
+    await page.getByText('every queue has its replicas').waitFor();
+    await page.getByRole('img', { name: /^Message rates: Publish [1-9]/ }).locator('canvas').waitFor();
+    await page.getByRole('cell', { name: 'amqp', exact: true }).waitFor();
+    await page.evaluate(() => {
+      window.shifts = [];
+      new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((e) => e.value))).observe({ type: 'layout-shift' });
+    });
+    for (let round = 0; round < 2; round++) await page.waitForResponse(/api\/overview/);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const shift = await page.evaluate(() => window.shifts.reduce((sum, value) => sum + value, 0));
+    t.diagnostic(`layout shift in two rounds: ${shift}`);
+    assert.ok(shift <= shiftMax, `layout shift ${shift}`);
+    t.diagnostic(`scripts of login and overview: ${scripts} bytes`);
+    assert.ok(scripts > 0 && scripts <= scriptBytesMax, `${scripts} bytes`);
+    page.noProblems();
   });
-  for (let round = 0; round < 2; round++) await page.waitForResponse(/api\/overview/);
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-  const shift = await page.evaluate(() => window.shifts.reduce((sum, value) => sum + value, 0));
-  t.diagnostic(`layout shift in two rounds: ${shift}`);
-  assert.ok(shift <= shiftMax, `layout shift ${shift}`);
-  t.diagnostic(`scripts of login and overview: ${scripts} bytes`);
-  assert.ok(scripts > 0 && scripts <= scriptBytesMax, `${scripts} bytes`);
-  page.noProblems();
+
+  test('without an answer the page keeps what it has, says so, and goes on when the broker is back', async () => {
+    const page = await opened();
+    await page.visit('#/queues', 'Queues');
+    await page.getByRole('link', { name: 'orders.new' }).waitFor();
+    await page.context().setOffline(true);
+    await page.getByText('The broker does not answer').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'orders.new' }).isVisible(), true);
+    await page.context().setOffline(false);
+    await page.getByText('The broker does not answer').waitFor({ state: 'detached' });
+    page.noProblems('ERR_INTERNET_DISCONNECTED');
+  });
+
+  test('updates pause on request', async () => {
+    const page = await opened();
+    await page.visit('#/queues', 'Queues');
+    await page.getByRole('link', { name: 'orders.new' }).waitFor();
+    await page.getByRole('button', { name: 'Pause updates' }).click();
+    let asked = 0;
+    page.on('request', () => asked++);
+    await page.waitForTimeout(5500); // longer than a round
+    assert.equal(asked, 0);
+    await page.getByRole('button', { name: 'Resume updates' }).click();
+    await page.waitForRequest(/api\/queues/);
+  });
 });
 
 test('a queue: declare, find, publish, look, get, bind, unbind, members, purge, delete', async () => {
@@ -286,31 +314,6 @@ test('what is not there says so', async () => {
   await page.visit('#/queues/%2F/..');
   await page.getByText('No browser can send a request').waitFor();
   page.noProblems('404');
-});
-
-test('without an answer the page keeps what it has, says so, and goes on when the broker is back', async () => {
-  const page = await opened();
-  await page.visit('#/queues', 'Queues');
-  await page.getByRole('link', { name: 'orders.new' }).waitFor();
-  await page.context().setOffline(true);
-  await page.getByText('The broker does not answer').waitFor();
-  assert.equal(await page.getByRole('link', { name: 'orders.new' }).isVisible(), true);
-  await page.context().setOffline(false);
-  await page.getByText('The broker does not answer').waitFor({ state: 'detached' });
-  page.noProblems('ERR_INTERNET_DISCONNECTED');
-});
-
-test('updates pause on request', async () => {
-  const page = await opened();
-  await page.visit('#/queues', 'Queues');
-  await page.getByRole('link', { name: 'orders.new' }).waitFor();
-  await page.getByRole('button', { name: 'Pause updates' }).click();
-  let asked = 0;
-  page.on('request', () => asked++);
-  await page.waitForTimeout(5500); // longer than a round
-  assert.equal(asked, 0);
-  await page.getByRole('button', { name: 'Resume updates' }).click();
-  await page.waitForRequest(/api\/queues/);
 });
 
 // With WARREN_UI_SHOTS=DIR each page is also kept as a picture.
