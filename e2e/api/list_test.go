@@ -51,7 +51,7 @@ func published(t *testing.T, b *harness.Broker) int {
 	return o.Stats.Publish
 }
 
-// declareMany declares durable queues, each with a message.
+// declareMany declares durable queues, each with a message, and waits until each of them has it.
 func declareMany(t *testing.T, b *harness.Broker, n int) {
 	t.Helper()
 	const clients = 8
@@ -78,6 +78,17 @@ func declareMany(t *testing.T, b *harness.Broker, n int) {
 	if err := <-errs; err != nil {
 		t.Fatal(err)
 	}
+	harness.Eventually(t, 5*time.Minute, func() error { // all of them have started
+		var o struct {
+			Totals struct {
+				Ready int `json:"messages_ready"`
+			} `json:"queue_totals"`
+		}
+		if b.Get(t, harness.Path("overview"), &o); o.Totals.Ready < n {
+			return fmt.Errorf("%d messages are ready, want %d", o.Totals.Ready, n)
+		}
+		return nil
+	})
 }
 
 // TestListsOfManyQueues: pages of the list of ten thousand queues, each of which has a message, come quickly while thousands of messages per second flow, and see the numbers move.
