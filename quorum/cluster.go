@@ -502,6 +502,9 @@ const (
 )
 
 func (o *outlet) synced(st queue.SyncState, deliveries []event, index uint64) {
+	if !st.Evicted {
+		deliveries, st.Outcomes = outcomesBehind(deliveries, st.Outcomes), nil
+	}
 	if o.stream.Send(appendSync(codec.AppendUvarint([]byte{itemSync}, index), &st)) != nil {
 		o.stream.Close()
 		return

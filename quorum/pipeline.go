@@ -455,7 +455,15 @@ func (p *pipeline) release() {
 	p.take(held)
 }
 
-// synced takes the full sync that begins a stream (PROTOCOL 2): the outcomes that were missed, then the deliveries.
+// outcomesBehind appends the outcomes of a sync to its deliveries: the message of a get comes before its outcome, as in any stream.
+func outcomesBehind(deliveries []event, outcomes []queue.BatchOutcome) []event {
+	for _, o := range outcomes {
+		deliveries = append(deliveries, event{kind: eventOutcome, k: o.K, exceptions: o.Exceptions})
+	}
+	return deliveries
+}
+
+// synced takes the full sync that begins a stream (PROTOCOL 2): the deliveries and the outcomes that were missed. Who was evicted has no deliveries any more.
 func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 	p := in.p
 	p.stream.Lock()
@@ -464,14 +472,14 @@ func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 		return
 	}
 	p.seen = max(p.seen, index)
-	for _, o := range st.Outcomes {
-		p.answered(o.K, o.Exceptions)
-	}
 	if st.Evicted {
+		for _, o := range st.Outcomes {
+			p.answered(o.K, o.Exceptions)
+		}
 		p.startOver()
 		return
 	}
-	p.pass(deliveries)
+	p.pass(outcomesBehind(deliveries, st.Outcomes))
 	p.dropUnknownConsumers(st)
 }
 

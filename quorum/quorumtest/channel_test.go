@@ -1,6 +1,7 @@
 package quorumtest
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -20,12 +21,13 @@ type channel struct {
 	mu      sync.Mutex
 	token   uint64
 	replies map[uint64]queue.Reply
+	gets    map[uint64]bool // by token
 	lastD   uint64
 	got     []held
 }
 
 func (c *Cluster) openChannel(at *Node, q meta.QueueID) *channel {
-	ch := &channel{c: c, at: at, q: q, replies: make(map[uint64]queue.Reply)}
+	ch := &channel{c: c, at: at, q: q, replies: make(map[uint64]queue.Reply), gets: make(map[uint64]bool)}
 	ch.session = at.Host().OpenSession(ch)
 	return ch
 }
@@ -37,6 +39,9 @@ func (ch *channel) Completed(_ meta.QueueID, done []quorum.Completion) {
 	for _, d := range done {
 		if _, twice := ch.replies[d.Token]; twice {
 			ch.c.Books.violate("%s answers command %d twice", ch.at.Name, d.Token)
+		}
+		if ch.gets[d.Token] && d.Reply.Code == queue.CodeOK && ch.lastD < d.Reply.A {
+			ch.c.Books.violate("%s answers get %d before its message %d is there", ch.at.Name, d.Token, d.Reply.A)
 		}
 		ch.replies[d.Token] = d.Reply
 	}
@@ -76,6 +81,7 @@ func (ch *channel) do(within time.Duration, cmd queue.Command, meanwhile func())
 	ch.mu.Lock()
 	ch.token++
 	token := ch.token
+	ch.gets[token] = cmd.Op == queue.OpGet
 	ch.mu.Unlock()
 	if err := ch.session.Submit(ch.q, &cmd, token); err != nil {
 		ch.c.T.Fatal(err)
@@ -131,6 +137,28 @@ func TestGetTakesTwoMessages(t *testing.T) {
 		ch.session.Close(func(meta.QueueID) uint64 { return 60 }, 0)
 		c.drained(q, c.Node(1))
 	})
+}
+
+// TestGetIsAnsweredBeforeItsMessage: the first thing that a node does with a queue elsewhere is a get, whose batch may be applied before the node is attached.
+func TestGetIsAnsweredBeforeItsMessage(t *testing.T) {
+	for latency := time.Millisecond; latency <= 16*time.Millisecond; latency *= 2 {
+		Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+			home, far := c.Node(1), c.Node(2)
+			for i := range 60 {
+				q := c.declare(home, meta.Queue{VHost: "/", Name: fmt.Sprint("q", i), Home: home.ID, HomeBoot: home.Host().Boot()})
+				c.NewPublisher(home, q).Confirm(time.Second, 1)
+				c.Net.SetLatency(home.Name, far.Name, latency)
+				ch := c.openChannel(far, q)
+				if r := ch.do(2*time.Second, queue.Command{Op: queue.OpGet}, nil); r.Code != queue.CodeOK || len(ch.deliveries()) != 1 {
+					c.T.Errorf("%+v, %d messages", r, len(ch.deliveries()))
+				}
+				got := ch.deliveries()
+				c.Books.settles(got)
+				ch.do(time.Second, queue.Command{Op: queue.OpSettle, Outcome: queue.OutcomeAck, From: 1, To: 1}, nil)
+				c.Books.settled(got)
+			}
+		})
+	}
 }
 
 // TestCancelOvertakesDeliveries: when a cancel is answered, every delivery of the consumer is there, and none comes later.
