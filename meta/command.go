@@ -10,7 +10,7 @@ const (
 	// OpSetClusterName renames the cluster: Name.
 	OpSetClusterName Op = 2
 	// OpRegisterNode adds a node or changes its address and version: Node{ID, Name, Address, Token, MachineVersion}. With ID 0 the catalogue gives an id, and the same
-	// one whenever the same Token asks. Reply.ID is the id. ReasonNameInUse: another node that is not dead has the name; ReasonNoNode: unknown ID.
+	// one whenever the same Token asks; Node.Boot is then the new node's first incarnation, which makes it the only one of its name from here on. Reply.ID is the id. ReasonNameInUse: another node that is not dead has the name; ReasonNoNode: unknown ID.
 	OpRegisterNode Op = 3
 	// OpRegisterBoot registers an incarnation: Node{ID, Boot}. Lower ones are declared dead and their transient queues dropped. The registered one again is OK. ReasonStaleBoot: not
 	// above the highest known one, whose counter is Reply.Count. If no other node is alive, exchanges that are not durable go, too: the whole cluster had stopped.

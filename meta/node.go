@@ -16,7 +16,7 @@ func (m *Machine) registerNode(in *Node) Reply {
 		replaced.Replaced = true
 		m.setNode(&replaced)
 	}
-	n := Node{Token: in.Token}
+	n := Node{Token: in.Token, Boot: in.Boot}
 	if old != nil {
 		n = *old
 	} else if m.v.nodes.Len() >= NodesMax {

@@ -131,6 +131,9 @@ func parseCommand(l *script.Line) Command {
 	case "node":
 		c.Op = OpRegisterNode
 		c.Node = Node{ID: NodeID(l.Int("id", 0)), Name: l.Arg(0), Address: l.Text("address", ""), Token: uint64(l.Int("token", 0)), MachineVersion: 1}
+		if boot := l.Text("boot", ""); boot != "" {
+			c.Node.Boot = parseBoot(l, boot)
+		}
 		c.Token = 0
 	case "boot", "node-dead":
 		c.Op = map[string]Op{"boot": OpRegisterBoot, "node-dead": OpNodeDead}[l.Verb]

@@ -425,8 +425,8 @@ func (c *catalogue) apply(e *sm.Entry) ([]byte, error) {
 	for i := range cmds {
 		var reply meta.Reply
 		reply, c.effects = c.m.Apply(at, &cmds[i], c.effects)
-		if cmds[i].Op == meta.OpRegisterBoot && reply.Reason == meta.ReasonOK {
-			c.leases.heard(cmds[i].Node.ID)
+		if op := cmds[i].Op; (op == meta.OpRegisterNode || op == meta.OpRegisterBoot) && reply.Reason == meta.ReasonOK {
+			c.leases.heard(meta.NodeID(reply.ID))
 		}
 		replies = append(replies, reply)
 	}

@@ -311,12 +311,16 @@ func (h *Host) joinCluster(ctx context.Context) error {
 	}
 }
 
+func nameInUse(name string) error {
+	return fmt.Errorf("a node that is not dead has the name %s already", name)
+}
+
 // errJoinLater says that the cluster cannot take anybody in now.
 var errJoinLater = errors.New("the catalogue has no majority now")
 
 // JoinError says that a cluster does not take this node in.
 type JoinError struct {
-	// Address is the node that was asked.
+	// Address is the node that was asked, empty if the node was in the cluster before.
 	Address string
 	// Err is its reason.
 	Err error
@@ -324,6 +328,9 @@ type JoinError struct {
 
 // Error names the address and the reason.
 func (e *JoinError) Error() string {
+	if e.Address == "" {
+		return fmt.Sprintf("the cluster refuses this node: %v", e.Err)
+	}
 	return fmt.Sprintf("the cluster at %s refuses this node: %v", e.Address, e.Err)
 }
 
@@ -344,6 +351,9 @@ func (h *Host) joined(response []byte) error {
 	return h.peers.save(list)
 }
 
+// joinBoot is the incarnation under which a node joins: it never runs, but it is alive until the node's first one is registered or the cluster misses it, so that no other node gets its name meanwhile.
+func joinBoot(token uint64) meta.Boot { return meta.Boot{Counter: 1, Nonce: token} }
+
 // answerJoin takes a node into the cluster.
 func (h *Host) answerJoin(request []byte) ([]byte, error) {
 	r := codec.NewReader(request)
@@ -353,6 +363,7 @@ func (h *Host) answerJoin(request []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
+	n.Boot = joinBoot(n.Token)
 	replies, err := h.Do(ctx, meta.Command{Op: meta.OpRegisterNode, Node: n})
 	if err != nil {
 		return nil, errJoinLater
@@ -360,7 +371,7 @@ func (h *Host) answerJoin(request []byte) ([]byte, error) {
 	switch replies[0].Reason {
 	case meta.ReasonOK:
 	case meta.ReasonNameInUse:
-		return nil, fmt.Errorf("a node that is not dead has the name %s already", n.Name)
+		return nil, nameInUse(n.Name)
 	default:
 		return nil, fmt.Errorf("the catalogue refuses the node: %v", replies[0].Reason)
 	}

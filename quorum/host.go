@@ -152,6 +152,9 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	id = cfg.Dir.Identity() // a node that joined has another cluster's
 	h.nodeHostID = nodeHostID(id.ClusterID, link.Node(id.NodeID))
 	boot, err := cfg.Dir.NextBoot()
+	if err == nil && !h.peers.founder() && boot.Counter <= joinBoot(0).Counter {
+		boot, err = cfg.Dir.NextBoot()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +287,10 @@ func (h *Host) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if replies[0].Reason != meta.ReasonOK || meta.NodeID(replies[0].ID) != h.node {
+	switch id := meta.NodeID(replies[0].ID); {
+	case replies[0].Reason == meta.ReasonNameInUse:
+		return &JoinError{Err: nameInUse(h.cfg.Name)}
+	case replies[0].Reason != meta.ReasonOK || id != h.node:
 		return fmt.Errorf("the catalogue refuses node %s: %v, id %d, this directory has id %d", h.cfg.Name, replies[0].Reason, replies[0].ID, h.node)
 	}
 	return h.registerBoot(ctx)

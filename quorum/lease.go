@@ -212,7 +212,7 @@ func (l *leases) woke() {
 	l.since = l.host.clock.leaseMillis()
 }
 
-// heard notes that a node was heard without asking: it has registered an incarnation.
+// heard notes that a node was heard without asking: it has registered itself or an incarnation.
 func (l *leases) heard(node meta.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,8 +277,8 @@ func (c *catalogue) renew() {
 			c.askLease(leader)
 		} else if now-led > leaderlessMillis {
 			// A node that was replaced while it was away is in no group any more and hears of no leader: any other node tells it so.
-			for n := range c.state.Load().View.Nodes() {
-				if n.Alive() && !n.Replaced && n.ID != c.host.node {
+			for _, n := range c.host.peers.nodes() { // the catalogue may have nothing yet
+				if n.ID != c.host.node {
 					c.askLease(n.ID)
 				}
 			}

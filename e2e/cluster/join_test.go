@@ -45,6 +45,7 @@ func TestJoin(t *testing.T) {
 		{"the address changed", addressChanged},
 		{"wiped under its old name", wiped},
 		{"replaced while it was away", replacedWhileAway},
+		{"two ask for one free name at once", joinAtOnce}, // the last one: the cluster is larger then
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, c) })
 	}
@@ -371,4 +372,32 @@ func replacedWhileAway(t *testing.T, c *harness.Cluster) {
 		wantRefused(t, old)
 		wantUnchanged(t, c)
 	}
+}
+
+// joinAtOnce starts two nodes with one name that nobody has. One gets it; the other is refused, and its directory is of use under another name.
+func joinAtOnce(t *testing.T, c *harness.Cluster) {
+	const name = "rabbit@n4"
+	won, lost := c.PrepareWith(t, name, seeds(c)), c.PrepareWith(t, name, seeds(c)[1:])
+	won.Start(t)
+	lost.Start(t)
+	harness.Eventually(t, judgeTimeout, func() error {
+		if won.Running() && lost.Running() {
+			return fmt.Errorf("two nodes run that asked for the name %s at once", name)
+		}
+		return nil
+	})
+	if !won.Running() {
+		won, lost = lost, won
+	}
+	if code, err := lost.Process().Wait(judgeTimeout); err != nil || code != exitRefused {
+		t.Errorf("the node that did not get its name: exit code %d, %v, want %d", code, err, exitRefused)
+	}
+	if want := "a node that is not dead has the name " + name + " already"; !strings.Contains(lost.Log(), want) {
+		t.Errorf("the node that did not get its name does not say %q:\n%s", want, lost.LogTail())
+	}
+	won.Await(t)
+	c.Rename(lost, "rabbit@n5", seeds(c))
+	lost.Launch(t)
+	wantKept(t, won)
+	wantKept(t, lost)
 }
