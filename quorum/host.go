@@ -132,9 +132,9 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.CheckpointLogBytes == 0 {
 		cfg.CheckpointLogBytes = limits.CheckpointLogBytes
 	}
-	adoptLogger(cfg.Log)
 	id := cfg.Dir.Identity()
 	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock), closed: make(chan struct{})}
+	adoptLogger(h)
 	h.life, h.end = context.WithCancel(context.Background())
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
 		return nil, err
@@ -187,6 +187,8 @@ func (h *Host) enter(ctx context.Context) error {
 		if _, err := h.fs.Stat(raftDir(h)); h.cfg.RaftFS == nil && errors.Is(err, os.ErrNotExist) {
 			return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log is missing from a directory that was used; restore it or use an empty directory"}
 		}
+	case h.cfg.Dir.Used(): // an incarnation is started when it is known where
+		return &storage.CorruptError{File: h.peers.file, OffsetBytes: -1, Reason: "the file is missing from a directory that was used; restore it or use an empty directory"}
 	case len(h.cfg.Cluster.Join) > 0:
 		if err := h.joinCluster(ctx); err != nil {
 			return err

@@ -3,20 +3,23 @@ package quorum
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/lni/dragonboat/v4/logger"
+
+	"github.com/warrenmq/warren/storage"
 )
 
-// raftLog is where dragonboat's log lines go. It is process-wide in the library, so the last host opened wins.
-var raftLog atomic.Pointer[slog.Logger]
+// raftHost is whose log dragonboat's lines go to. It is process-wide in the library, so the last host opened wins.
+var raftHost atomic.Pointer[Host]
 
 var loggerOnce sync.Once
 
-// adoptLogger makes the library write warnings and errors to log; its chatter about every group stays out.
-func adoptLogger(log *slog.Logger) {
-	raftLog.Store(log)
+// adoptLogger makes the library write warnings and errors to the host's log; its chatter about every group stays out.
+func adoptLogger(h *Host) {
+	raftHost.Store(h)
 	loggerOnce.Do(func() {
 		logger.SetLoggerFactory(func(pkg string) logger.ILogger { return &raftLogger{pkg: pkg} })
 		for _, pkg := range []string{"dragonboat", "raft", "rsm", "transport", "logdb", "config", "settings", "grpc", "utils", "order", "server", "fileutil", "raftpb", "registry", "pebblekv", "tests"} {
@@ -34,11 +37,11 @@ type raftLogger struct {
 func (l *raftLogger) SetLevel(level logger.LogLevel) { l.level.Store(int64(level)) }
 
 func (l *raftLogger) write(level logger.LogLevel, slevel slog.Level, format string, args ...any) {
-	log := raftLog.Load()
-	if log == nil || level > logger.LogLevel(l.level.Load()) || !log.Enabled(nil, slevel) { //nolint:staticcheck // no context here
+	h := raftHost.Load()
+	if h == nil || level > logger.LogLevel(l.level.Load()) || !h.log.Enabled(nil, slevel) { //nolint:staticcheck // no context here
 		return
 	}
-	log.Log(nil, slevel, fmt.Sprintf(format, args...), "raft", l.pkg) //nolint:staticcheck // no context here
+	h.log.Log(nil, slevel, fmt.Sprintf(format, args...), "raft", l.pkg) //nolint:staticcheck // no context here
 }
 
 func (l *raftLogger) Debugf(format string, args ...any) {
@@ -57,11 +60,19 @@ func (l *raftLogger) Errorf(format string, args ...any) {
 	l.write(logger.ERROR, slog.LevelError, format, args...)
 }
 
-// Panicf must panic: the library relies on not going on behind it.
+// lostLog begins the library's word that a leader counts on entries that this node has acknowledged and does not have.
+const lostLog = "invalid commitTo"
+
+// Panicf must not return: the library relies on not going on behind it. What a damaged log makes it say stops the node as damage; the rest is a bug, which panics.
 func (l *raftLogger) Panicf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if log := raftLog.Load(); log != nil {
-		log.Error(text, "raft", l.pkg, "panic", true)
+	if h := raftHost.Load(); h != nil {
+		if strings.HasPrefix(text, lostLog) {
+			_ = h.fatal(&storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log has lost entries that this node had acknowledged, as when an older copy of it is put back (" +
+				text + "); use an empty directory"})
+		} else {
+			h.log.Error(text, "raft", l.pkg, "panic", true)
+		}
 	}
 	panic(text)
 }

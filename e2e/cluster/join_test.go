@@ -16,6 +16,8 @@ import (
 const (
 	// exitRefused is the exit code of a node that no cluster takes in.
 	exitRefused = 77
+	// exitDamaged is the exit code of a node whose data directory is damaged.
+	exitDamaged = 65
 	// nowhere is an address where nothing listens.
 	nowhere = "127.0.0.1:1"
 	// judgeTimeout is how long a node may take to find out that it is refused.
@@ -43,6 +45,8 @@ func TestJoin(t *testing.T) {
 		{"join is ignored in a cluster", joinIgnored},
 		{"the seed is gone", seedGone},
 		{"the address changed", addressChanged},
+		{"wiped but for its identity", wipedButIdentity},
+		{"an older copy is put back", olderCopy},
 		{"wiped under its old name", wiped},
 		{"replaced while it was away", replacedWhileAway},
 		{"two ask for one free name at once", joinAtOnce}, // the last one: the cluster is larger then
@@ -63,8 +67,14 @@ func seeds(c *harness.Cluster) []string {
 	return list
 }
 
-// wantRefused starts a node and wants it to end with an exit code and one line that says why.
+// wantRefused starts a node and wants it to end because its cluster does not want it.
 func wantRefused(t *testing.T, n *harness.Node, says ...string) {
+	t.Helper()
+	wantEnd(t, n, exitRefused, says...)
+}
+
+// wantEnd starts a node and wants it to end with an exit code and one line that says why.
+func wantEnd(t *testing.T, n *harness.Node, wanted int, says ...string) {
 	t.Helper()
 	printed := len(n.Log())
 	n.Start(t)
@@ -72,8 +82,8 @@ func wantRefused(t *testing.T, n *harness.Node, says ...string) {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", n.Name, err, n.LogTail())
 	}
-	if code != exitRefused {
-		t.Errorf("%s: exit code %d, want %d", n.Name, code, exitRefused)
+	if code != wanted {
+		t.Errorf("%s: exit code %d, want %d", n.Name, code, wanted)
 	}
 	var lines []string
 	for line := range strings.Lines(n.Log()[printed:]) {
@@ -283,6 +293,48 @@ func addressChanged(t *testing.T, c *harness.Cluster) {
 	second.Terminate(t)
 	c.Move(t, second)
 	second.Launch(t)
+	wantUnchanged(t, c)
+}
+
+// wipedButIdentity leaves of a node's directory only what tells who it is: it has acknowledged what it does not have any more, and must not act as the node that it was.
+func wipedButIdentity(t *testing.T, c *harness.Cluster) {
+	third := c.Nodes[2]
+	third.Terminate(t)
+	whole := third.DataDir
+	third.DataDir = t.TempDir()
+	for _, file := range []string{"identity", "boot"} {
+		data, err := os.ReadFile(filepath.Join(whole, file))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(third.DataDir, file), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, join := range [][]string{nil, seeds(c)[:2]} {
+		c.Rename(third, third.Name, join)
+		wantEnd(t, third, exitDamaged, "peers is corrupt: the file is missing from a directory that was used")
+	}
+	third.DataDir = whole
+	third.Launch(t)
+	wantUnchanged(t, c)
+}
+
+// olderCopy starts a node on a copy of its directory from before its last run.
+func olderCopy(t *testing.T, c *harness.Cluster) {
+	third := c.Nodes[2]
+	third.Terminate(t)
+	whole, older := third.DataDir, filepath.Join(t.TempDir(), "older")
+	if err := os.CopyFS(older, os.DirFS(whole)); err != nil {
+		t.Fatal(err)
+	}
+	third.Launch(t)
+	wantUnchanged(t, c)
+	third.Terminate(t)
+	third.DataDir = older
+	wantEnd(t, third, exitDamaged, "has lost entries that this node had acknowledged")
+	third.DataDir = whole
+	third.Launch(t)
 	wantUnchanged(t, c)
 }
 

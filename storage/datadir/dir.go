@@ -149,6 +149,13 @@ func (d *Dir) Path() string { return d.path }
 // Identity returns what the directory says of itself.
 func (d *Dir) Identity() Identity { return d.id }
 
+// Used tells whether an incarnation was started before.
+func (d *Dir) Used() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.boot.Counter > 0
+}
+
 // NextBoot starts a new incarnation and makes it durable before it returns. On failure (*NotWritableError) the counter may be used up but is returned
 // to nobody.
 func (d *Dir) NextBoot() (Boot, error) {
