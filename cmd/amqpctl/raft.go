@@ -113,12 +113,12 @@ func raftRemoveCommand(std streams) *cli.Command {
 		Description: "The last replica cannot be removed: delete the queue instead. A node that has no replica is left as it is.\n\n" + examples("raft remove orders rabbit@one"),
 		Action: func(c *cli.Context) error {
 			return changeReplicas(c, std, "Remove", func(s *settings, api *httpapi.Client, queue, node string, has bool) error {
+				if err := api.DeleteBy(c.Context, raftPath(s.vhost, queue, "replicas", "delete"), map[string]string{"node": node}); err != nil {
+					return err // also of a node that the cluster does not know, which has no replica either
+				}
 				if !has {
 					s.notice("node %s has no replica of %s", node, s.queueName(queue))
 					return nil
-				}
-				if err := api.DeleteBy(c.Context, raftPath(s.vhost, queue, "replicas", "delete"), map[string]string{"node": node}); err != nil {
-					return err
 				}
 				s.notice("removed the replica of %s from node %s", s.queueName(queue), node)
 				return nil

@@ -49,12 +49,15 @@ func TestRaftAddAndRemove(t *testing.T) {
 		}
 	}
 	add, remove := "POST /api/queues/quorum/%2F/orders/replicas/add ", "DELETE /api/queues/quorum/%2F/orders/replicas/delete "
-	want := []string{add + `{"node":"rabbit@four"}`, add + `{"node":"rabbit@four"}`, remove + `{"node":"rabbit@two"}`, remove + `{"node":"rabbit@three"}`}
+	want := []string{add + `{"node":"rabbit@four"}`, add + `{"node":"rabbit@four"}`, remove + `{"node":"rabbit@two"}`, remove + `{"node":"rabbit@three"}`, remove + `{"node":"rabbit@four"}`}
 	if fmt.Sprint(changes) != fmt.Sprint(want) {
 		t.Errorf("requests\n%s\nwant\n%s", strings.Join(changes, "\n"), strings.Join(want, "\n"))
 	}
 	api := strings.TrimPrefix(w.http.URL, "http://")
 	w.answers["POST /api/queues/quorum/%2F/orders/replicas/add"] = answer{503, `{"error":"service_unavailable","reason":"node_not_running: no such node"}`}
+	w.answers["DELETE /api/queues/quorum/%2F/orders/replicas/delete"] = w.answers["POST /api/queues/quorum/%2F/orders/replicas/add"]
+	w.want("raft remove orders rabbit@nowhere", exit.Unavailable, "",
+		"amqpctl: queue \"orders\" in vhost \"/\", node rabbit@nowhere: management API "+api+": node_not_running: no such node (HTTP 503)\n")
 	w.want("raft add orders rabbit@nowhere", exit.Unavailable, "",
 		"amqpctl: queue \"orders\" in vhost \"/\", node rabbit@nowhere: management API "+api+": node_not_running: no such node (HTTP 503)\n")
 	w.want("raft add orders rabbit@one rabbit@nowhere", exit.Partial, "", "node rabbit@one has a replica of queue \"orders\" in vhost \"/\" already\n"+
