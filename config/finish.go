@@ -30,8 +30,20 @@ func (l *loader) finish(hostName string) error {
 	} else if strings.HasPrefix(c.Cluster.Advertise, ":") {
 		return l.failAt("cluster.advertise", "the address has no host", "use HOST:PORT as other nodes reach it")
 	}
+	if len(c.Cluster.Join) > 0 && !slices.ContainsFunc(c.Cluster.Join, c.Cluster.other) {
+		return l.failAt("cluster.join", "the node cannot join itself: "+strings.Join(c.Cluster.Join, ",")+" is its own address", "name a node of the cluster, or leave it out to begin a new one")
+	}
 	c.settings = settingsInOrder(l.effective)
 	return nil
+}
+
+// other tells whether an address is not plainly the node's own.
+func (c *Cluster) other(address string) bool {
+	own := []string{c.Advertise}
+	for _, host := range []string{"localhost", "127.0.0.1", "::1"} {
+		own = append(own, withHost(c.Listen, host))
+	}
+	return !slices.Contains(own, address)
 }
 
 func (l *loader) finishNames(host string) error {
