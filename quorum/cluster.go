@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -65,6 +67,7 @@ func (h *Host) openNetwork() error {
 func (h *Host) converse() {
 	h.net.OnLink(h.acceptLink)
 	h.net.OnJoin(h.answerJoin)
+	h.welcome.since = h.clock.monotonicMillis()
 	for _, n := range h.peers.nodes() {
 		h.mux.Watch(n.Token)
 	}
@@ -98,6 +101,7 @@ func (h *Host) acceptLink(l *transport.Link) {
 // peerChanged is told when the connection to another node comes or goes.
 func (h *Host) peerChanged(node link.Node, up bool) {
 	if up {
+		h.welcome.accepted(node)
 		h.log.Info("connected to a node", "node", h.nodeName(node))
 	} else {
 		h.log.Info("lost the connection to a node", "node", h.nodeName(node))
@@ -115,6 +119,33 @@ func (h *Host) peerChanged(node link.Node, up bool) {
 func (h *Host) peerRefused(node link.Node, err error) {
 	if id, ok := h.peers.id(node); ok && errors.Is(err, syscall.ECONNREFUSED) {
 		h.cat.leases.end(id)
+	}
+	if errors.Is(err, transport.ErrSecret) {
+		h.secretRefused(node, err)
+	}
+}
+
+// welcome is what became of this node's secret at the others.
+type welcome struct {
+	since   int64       // when it was first shown, on the monotonic clock
+	found   atomic.Bool // a node took it
+	refused sync.Map    // link.Node -> true: those that refused it since they last took it
+}
+
+func (w *welcome) accepted(node link.Node) {
+	w.found.Store(true)
+	w.refused.Delete(node)
+}
+
+// secretRefused says that another node has another secret, once. A node that starts and is taken by nobody ends: it would wait for ever.
+func (h *Host) secretRefused(node link.Node, err error) {
+	w := &h.welcome
+	addr, _ := h.peers.resolve(transport.Target(h.cfg.Dir.Identity().ClusterID, uint64(node)))
+	if _, told := w.refused.LoadOrStore(node, true); !told {
+		h.log.Error("the cluster secret of another node is another one", "node", h.nodeName(node), "address", addr, "error", err)
+	}
+	if !h.started.Load() && !w.found.Load() && h.clock.monotonicMillis()-w.since >= limits.SecretMillis {
+		h.report(&JoinError{Address: addr, Err: err})
 	}
 }
 

@@ -80,6 +80,7 @@ type Host struct {
 	checkpoints *checkpointer
 	bodyBytes   atomic.Int64
 	started     atomic.Bool
+	welcome     welcome
 	facts       atomic.Pointer[func([]byte) ([]byte, error)]
 
 	life    context.Context // ends with closed: what waits in the background gives up

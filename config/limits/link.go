@@ -38,6 +38,9 @@ const (
 	LeaseGrantMillis = 3_000
 	LeaseRenewMillis = 500
 
+	// SecretMillis is how long a node that starts looks for one that takes its secret when others refuse it. Used by quorum.
+	SecretMillis = 10_000
+
 	// DeadMillis is how long a node must have been silent to be declared dead, if a majority does not hear it. Used by quorum.
 	DeadMillis = 5_000
 

@@ -47,6 +47,7 @@ func TestJoin(t *testing.T) {
 		{"the address changed", addressChanged},
 		{"wiped but for its identity", wipedButIdentity},
 		{"an older copy is put back", olderCopy},
+		{"the secret is another one at a later start", laterSecret},
 		{"wiped under its old name", wiped},
 		{"replaced while it was away", replacedWhileAway},
 		{"two ask for one free name at once", joinAtOnce}, // the last one: the cluster is larger then
@@ -334,6 +335,20 @@ func olderCopy(t *testing.T, c *harness.Cluster) {
 	third.DataDir = older
 	wantEnd(t, third, exitDamaged, "has lost entries that this node had acknowledged")
 	third.DataDir = whole
+	third.Launch(t)
+	wantUnchanged(t, c)
+}
+
+// laterSecret restarts a member with a secret that none of the others has: it must not wait for ever for one that does.
+func laterSecret(t *testing.T, c *harness.Cluster) {
+	third := c.Nodes[2]
+	third.Terminate(t)
+	c.Rename(third, third.Name, nil, "--cluster-secret", "another secret")
+	wantRefused(t, third, "the cluster secret is another one")
+	if !strings.Contains(third.Log(), "level=ERROR msg=\"the cluster secret of another node is another one\"") {
+		t.Errorf("the log of %s has no error that names the secret", third.Name)
+	}
+	c.Rename(third, third.Name, nil)
 	third.Launch(t)
 	wantUnchanged(t, c)
 }
