@@ -91,11 +91,23 @@ func (h *Host) acceptLink(l *transport.Link) {
 		_ = l.Close()
 		return
 	}
-	node := link.Node(l.Peer().Node)
-	if addr := string(hello[1:]); addr != "" {
-		h.peers.tell(node, addr)
-	}
+	peer := l.Peer()
+	h.learn(link.Node(peer.Node), toldAddress{peer.Boot.Counter, string(hello[1:])})
 	h.mux.Accept(linkConn{l})
+}
+
+// learn notes where a node listens. News goes on to all others: two nodes that moved while they were apart find each other through any third one.
+func (h *Host) learn(node link.Node, a toldAddress) {
+	if !h.peers.tell(node, a) {
+		return
+	}
+	h.mux.Retry(node)
+	payload := appendTold(codec.AppendUvarint(nil, 1), node, a)
+	for _, n := range h.peers.nodes() {
+		if n.ID != h.node && n.Token != node {
+			h.send(n.ID, messageAddresses, payload)
+		}
+	}
 }
 
 // peerChanged is told when the connection to another node comes or goes.
@@ -108,6 +120,7 @@ func (h *Host) peerChanged(node link.Node, up bool) {
 	}
 	h.elections.noticed()
 	if up {
+		_ = h.mux.Send(node, messageAddresses, h.peers.appendTold(nil)) // if it is lost, the connection is
 		h.slots.Range(func(_, v any) bool {
 			v.(*slot).peerUp()
 			return true
@@ -297,6 +310,13 @@ func (d *dispatcher) Message(from link.Node, kind link.Kind, payload []byte) {
 		h.progressed(node, &r)
 	case messageBehind:
 		h.leftBehind(meta.QueueID(r.Uvarint()))
+	case messageAddresses:
+		for range r.Count(toldBytesMin) {
+			about, a := link.Node(r.Uint64()), toldAddress{r.Uvarint(), r.String()}
+			if _, ok := h.peers.id(about); ok && r.Err() == nil {
+				h.learn(about, a)
+			}
+		}
 	}
 }
 

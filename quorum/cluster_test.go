@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"testing"
 	"time"
+
+	pb "github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -23,8 +26,11 @@ type member struct {
 	name string
 	addr string
 	join []string
-	h    *Host
-	dir  *datadir.Dir
+	// filter is as in Cluster.
+	filter func(from, to uint64, batch pb.MessageBatch) []pb.MessageBatch
+
+	h   *Host
+	dir *datadir.Dir
 }
 
 func testLog() *slog.Logger {
@@ -48,7 +54,7 @@ func (m *member) start() {
 	defer cancel()
 	m.h, err = Open(ctx, Config{
 		Dir: m.dir, Name: m.name, Address: m.addr, Log: testLog().With("at", m.name), Founding: []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
-		Cluster: Cluster{Listener: l, Secret: []byte("secret"), Join: m.join},
+		Cluster: Cluster{Listener: l, Secret: []byte("secret"), Join: m.join, Filter: m.filter},
 	})
 	if err != nil {
 		m.t.Fatal(err)
@@ -226,5 +232,36 @@ func TestMoveLeader(t *testing.T) {
 	until(t, "the death is noticed", func() bool { return !nodes[0].h.up(3) })
 	if err := nodes[1].h.MoveLeader(ctx, q, 3); !errors.Is(err, ErrNoNode) {
 		t.Errorf("to a dead node: %v", err)
+	}
+}
+
+// TestTwoMovedApart: two nodes whose addresses changed, each while the other was away, find each other through the third one, whoever leads the catalogue.
+func TestTwoMovedApart(t *testing.T) {
+	nodes := newCluster(t, 3)
+	last, stayed, first := nodes[0], nodes[1], nodes[2]
+	// An election that the last one forces may, by chance, bring a leader that knows it.
+	last.filter = func(_, _ uint64, batch pb.MessageBatch) []pb.MessageBatch {
+		batch.Requests = slices.DeleteFunc(slices.Clone(batch.Requests), func(m pb.Message) bool { return m.Type == pb.RequestVote || m.Type == pb.RequestPreVote })
+		return []pb.MessageBatch{batch}
+	}
+	for _, leader := range []*member{first, stayed} {
+		for _, n := range nodes {
+			n.stop()
+		}
+		first.addr, last.addr = "127.0.0.1:0", "127.0.0.1:0"
+		started := make(chan struct{})
+		go func() {
+			defer close(started)
+			stayed.start()
+		}()
+		first.start()
+		<-started
+		until(t, "the catalogue has the leader that it is to have", func() bool {
+			if !leader.h.cat.leadsHere() {
+				leader.h.kickNow(catalogueShard, uint64(leader.h.node))
+			}
+			return leader.h.cat.leadsHere()
+		})
+		last.start()
 	}
 }

@@ -16,14 +16,15 @@ import (
 )
 
 // peers is what the node knows of the others without its catalogue: a file that follows the catalogue, so that a restarted node finds the cluster whatever became of the
-// node that it once joined through. Addresses that nodes tell themselves override it until the catalogue has them.
+// node that it once joined through. Addresses that nodes tell over links override it until the catalogue has newer ones: where the leader is, a node cannot learn from a catalogue that it
+// does not reach.
 type peers struct {
 	fs   storage.FS
 	file string
 
 	mu   sync.Mutex
 	list peerList
-	told map[link.Node]string // addresses told over links
+	told map[link.Node]toldAddress
 }
 
 // peerList is the content of the file.
@@ -41,14 +42,21 @@ type peerNode struct {
 	Address string
 }
 
+// toldAddress is where a node listens since a start of it: the later start is right. The counter of starts is as in meta.Boot.
+type toldAddress struct {
+	start   uint64
+	address string
+}
+
 const (
 	peersFileVersion  = 1
 	peersFileBytesMax = 1 << 20
 	peerBytesMin      = 10
+	toldBytesMin      = 10
 )
 
 func openPeers(fsys storage.FS, dir string) (*peers, error) {
-	p := &peers{fs: fsys, file: filepath.Join(dir, "peers"), told: make(map[link.Node]string)}
+	p := &peers{fs: fsys, file: filepath.Join(dir, "peers"), told: make(map[link.Node]toldAddress)}
 	src, err := storage.ReadFile(fsys, p.file, peersFileBytesMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -100,27 +108,53 @@ func (p *peers) save(list peerList) error {
 
 // follow brings the file what the catalogue says.
 func (p *peers) follow(v *meta.View) error {
-	p.mu.Lock()
-	list := peerList{Self: p.list.Self, Founder: p.list.Founder}
-	for n := range v.Nodes() {
-		if n.Replaced {
-			delete(p.told, link.Node(n.Token)) // another node listens there: groups that still have a replica of the old one would dial it again and again
-		}
-	}
-	p.mu.Unlock()
+	list := peerList{Self: p.self(), Founder: p.founder()}
 	for n := range v.Nodes() {
 		if !n.Replaced {
 			list.Nodes = append(list.Nodes, peerNode{ID: n.ID, Token: link.Node(n.Token), Address: n.Address})
 		}
 	}
-	return p.save(list)
-}
-
-// tell notes the address that a node says it has.
-func (p *peers) tell(node link.Node, addr string) {
+	if err := p.save(list); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told[node] = addr
+	for n := range v.Nodes() {
+		token := link.Node(n.Token)
+		switch {
+		case n.Replaced:
+			delete(p.told, token) // another node listens there: groups that still have a replica of the old one would dial it again and again
+		case n.Boot.Counter >= p.told[token].start:
+			p.told[token] = toldAddress{n.Boot.Counter, n.Address} // a node registers its address before its incarnation
+		}
+	}
+	return nil
+}
+
+// tell notes where a node listens, and returns whether that is news.
+func (p *peers) tell(node link.Node, a toldAddress) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.address == "" || a.start <= p.told[node].start {
+		return false
+	}
+	p.told[node] = a
+	return true
+}
+
+// appendTold encodes what is known of where nodes listen.
+func (p *peers) appendTold(dst []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dst = codec.AppendUvarint(dst, uint64(len(p.told)))
+	for node, a := range p.told {
+		dst = appendTold(dst, node, a)
+	}
+	return dst
+}
+
+func appendTold(dst []byte, node link.Node, a toldAddress) []byte {
+	return codec.AppendString(codec.AppendUvarint(codec.AppendUint64(dst, uint64(node)), a.start), a.address)
 }
 
 // nodes returns the others.
@@ -162,8 +196,8 @@ func (p *peers) resolve(target string) (string, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if addr, ok := p.told[link.Node(token)]; ok {
-		return addr, nil
+	if a, ok := p.told[link.Node(token)]; ok {
+		return a.address, nil
 	}
 	for _, n := range p.list.Nodes {
 		if n.Token == link.Node(token) {

@@ -41,6 +41,8 @@ const (
 	messageProgress link.Kind = 14
 	// messageBehind tells a node that its own replica of a queue is behind: the leader's serves it better.
 	messageBehind link.Kind = 15
+	// messageAddresses tells where nodes listen: how many, then token, start and address of each.
+	messageAddresses link.Kind = 16
 )
 
 // errElsewhere says that another node must be asked.

@@ -45,6 +45,7 @@ func TestJoin(t *testing.T) {
 		{"join is ignored in a cluster", joinIgnored},
 		{"the seed is gone", seedGone},
 		{"the address changed", addressChanged},
+		{"the addresses of two changed", twoAddressesChanged},
 		{"wiped but for its identity", wipedButIdentity},
 		{"an older copy is put back", olderCopy},
 		{"the secret is another one at a later start", laterSecret},
@@ -295,6 +296,24 @@ func addressChanged(t *testing.T, c *harness.Cluster) {
 	c.Move(t, second)
 	second.Launch(t)
 	wantUnchanged(t, c)
+}
+
+// twoAddressesChanged moves two nodes, each while the other is away: only the third one, which stays where it was, can tell them of each other.
+func twoAddressesChanged(t *testing.T, c *harness.Cluster) {
+	nodes := members(c)
+	for stays := range nodes {
+		first, last := nodes[(stays+1)%3], nodes[(stays+2)%3]
+		for _, moved := range [][2]*harness.Node{{first, last}, {last, first}} {
+			for _, n := range nodes {
+				n.Kill9()
+			}
+			c.Move(t, moved[0])
+			c.Launch(t, nodes[stays], moved[0])
+			c.Move(t, moved[1])
+			moved[1].Launch(t)
+			wantUnchanged(t, c)
+		}
+	}
 }
 
 // wipedButIdentity leaves of a node's directory only what tells who it is: it has acknowledged what it does not have any more, and must not act as the node that it was.
