@@ -20,6 +20,7 @@ const en = {
     pause: 'Pause updates',
     resume: 'Resume updates',
     stale: (age: string) => `No answer for ${age}`,
+    silent: 'No answer',
     lost: 'The broker does not answer. What is shown may be old; the page goes on trying.',
   },
   login: {

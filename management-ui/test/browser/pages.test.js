@@ -139,6 +139,9 @@ test('a queue: declare, find, publish, look, get, bind, unbind, members, purge, 
   await page.getByText('1–1 of 1').waitFor();
   assert.match(page.url(), /[?&]name=UI\.T/);
   await page.getByLabel('Regex').check();
+  await page.getByLabel('Filter by name').fill('(');
+  await page.getByRole('alert').waitFor(); // not the list of before
+  page.noProblems('400');
   await page.getByLabel('Filter by name').fill('^ui\\.test$');
   await page.getByRole('link', { name: 'ui.test' }).click();
   await page.getByRole('heading', { level: 1, name: 'ui.test' }).waitFor();
@@ -179,9 +182,13 @@ test('a queue: declare, find, publish, look, get, bind, unbind, members, purge, 
   await tab(page, /^Consumers/);
   await page.getByText('Nobody consumes').waitFor();
 
+  await tab(page, 'Messages');
+  const look = page.locator('section', { hasText: 'Look at messages' });
+  await look.getByText('"hello": "world"').waitFor();
   await page.getByRole('button', { name: 'Purge messages' }).click();
   await confirm(page, 'ui.test', 'Purge messages');
   await done(page, 'Queue ui.test is purged');
+  await look.getByText('"hello": "world"').waitFor({ state: 'detached' });
   await page.locator('dl.counts', { hasText: /Ready\s*0/ }).waitFor();
   await page.getByRole('button', { name: 'Delete queue' }).click();
   await confirm(page, 'ui.test', 'Delete queue');
