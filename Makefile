@@ -32,8 +32,9 @@ management-ui/node_modules/.from: management-ui/package-lock.json
 	@bash .ci/tools node
 	cd management-ui && npm ci && touch node_modules/.from
 
-run: build ## build and start a broker with its data in ./data (ARGS='--set key=value' for more)
+run: build ## build and start a broker with its data in ./data (ARGS='--amqp :5673' moves a port)
 	@echo
+	@[ -z '$(ARGS)' ] || echo '  with $(ARGS), which may change what follows'
 	@echo '  AMQP      amqp://guest:guest@localhost:5672'
 	@echo '  web UI    http://localhost:15672   (guest, guest)'
 	@echo '  metrics   http://localhost:15692/metrics'

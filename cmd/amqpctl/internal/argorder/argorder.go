@@ -67,6 +67,9 @@ func Reorder(app *cli.App, args []string) ([]string, error) {
 		}
 		return nil, &Missing{Path: names(path[1:])}
 	}
+	if help {
+		words = nil // the library would look for a help topic of that name
+	}
 	return join(path, words), nil
 }
 

@@ -49,6 +49,7 @@ func TestReorder(t *testing.T) {
 		{"aliases of commands", "queues show x", "queue get -- x"},
 		{"global flag between noun and verb", "queue -p a purge x", "--p=a queue purge -- x"},
 		{"help of a command", "queue purge --help", "queue purge --help"},
+		{"help after an argument", "queue purge orders --help", "queue purge --help"},
 		{"help of a noun needs no verb", "queue --help", "queue --help"},
 		{"help of the program", "-h", "--h"},
 		{"version", "--version", "--version"},
