@@ -176,22 +176,29 @@ func TestPublishIsConfirmedIntoDeletedQueue(t *testing.T) {
 	})
 }
 
+// sealedApart declares a queue on three of five nodes and has a fourth delete it, which cannot reach the catalogue after it has sealed the queue: failed tells when it gives up.
+func (c *Cluster) sealedApart(cond queue.Condition) (q meta.QueueID, at, catalogue, leader *Node, failed chan error) {
+	c.T.Helper()
+	catalogue = c.catalogueLeader()
+	at = c.Others(catalogue)[0]
+	members := c.Others(at, catalogue)
+	q = c.Declare(at, "q", members[0].ID, members[1].ID, members[2].ID)
+	c.AwaitRunning(q)
+	leader = c.AwaitLeader(q)
+	c.cutBoth(at, catalogue, 1)
+	failed = make(chan error, 1)
+	go func() {
+		_, err := at.Host().DeleteQueue(context.Background(), q, cond)
+		failed <- err
+	}()
+	c.Pass(200 * time.Millisecond)
+	return q, at, catalogue, leader, failed
+}
+
 // TestSealLastsForEver: who sealed a queue for its delete cannot reach the catalogue, and the queue's leader dies; the next one takes the seal back and what waited is confirmed.
 func TestSealLastsForEver(t *testing.T) {
 	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
-		catalogue := c.catalogueLeader()
-		at := c.Others(catalogue)[0]
-		members := c.Others(at, catalogue)
-		q := c.Declare(at, "q", members[0].ID, members[1].ID, members[2].ID)
-		c.AwaitRunning(q)
-		leader := c.AwaitLeader(q)
-		c.cutBoth(at, catalogue, 1)
-		failed := make(chan error, 1)
-		go func() {
-			_, err := at.Host().DeleteQueue(context.Background(), q, queue.IfEmpty|queue.IfUnused)
-			failed <- err
-		}()
-		c.Pass(200 * time.Millisecond)
+		q, at, catalogue, leader, failed := c.sealedApart(queue.IfEmpty | queue.IfUnused)
 		p := c.NewPublisher(catalogue, q) // neither has a replica
 		p.Send(10, 0)
 		c.Pass(300 * time.Millisecond)

@@ -1,7 +1,6 @@
 package quorumtest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -193,19 +192,7 @@ func TestUnreadyLeaderIsStormed(t *testing.T) {
 // TestSealedQueueIsStormed: windows full of batches wait at a sealed queue. Each is refused and offered again, which must not multiply them.
 func TestSealedQueueIsStormed(t *testing.T) {
 	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
-		catalogue := c.catalogueLeader()
-		at := c.Others(catalogue)[0]
-		members := c.Others(at, catalogue)
-		q := c.Declare(at, "q", members[0].ID, members[1].ID, members[2].ID)
-		c.AwaitRunning(q)
-		leader := c.AwaitLeader(q)
-		c.cutBoth(at, catalogue, 1)
-		failed := make(chan error, 1)
-		go func() {
-			_, err := at.Host().DeleteQueue(context.Background(), q, queue.IfEmpty)
-			failed <- err
-		}()
-		c.Pass(200 * time.Millisecond)
+		q, at, _, leader, failed := c.sealedApart(queue.IfEmpty)
 		before, _ := leader.Host().QueueStatus(q)
 		var open []*Publisher
 		for _, n := range c.Others(at) {
