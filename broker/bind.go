@@ -132,6 +132,9 @@ func (ch *channel) changeBinding(op meta.Op, b *meta.Binding, noWait bool, ok am
 	if err := ch.may(meta.Read, exchangeResource(b.VHost, b.Source)); err != nil {
 		return err
 	}
+	if err := ch.mayTopic(meta.Read, ch.view().Exchange(b.VHost, b.Source), b.RoutingKey); err != nil {
+		return err
+	}
 	cmd := meta.Command{Op: op, Binding: *b}
 	r := ch.view().Check(&cmd)
 	if r.Reason != meta.ReasonOK {

@@ -79,7 +79,8 @@ func (b *Broker) newClient() *client {
 func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key string, properties, body []byte) (routed bool, err error) {
 	cat := b.host.Catalogue()
 	what := exchangeResource(vhost, exchangeName)
-	if err := b.userMay(cat.View, user, meta.Write, what); err != nil {
+	rights, err := b.userMay(cat.View, user, meta.Write, what)
+	if err != nil {
 		return false, err
 	}
 	v, err := amqp.ScanProperties(properties)
@@ -106,6 +107,9 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 		return false, errInternalExchange(what)
 	default:
 		return false, errNotFound(what)
+	}
+	if e := authoriseKeys(&rights, user, cat.View.Exchange(vhost, exchangeName), key, copies); e != nil {
+		return false, e
 	}
 	rate := b.rates.at(vhost, exchangeName)
 	rate.in.Add(1)
@@ -226,29 +230,23 @@ func (b *Broker) settle(ctx context.Context, q meta.QueueID) error {
 	return c.await(ctx)
 }
 
-// userMay checks a user's permission without a channel's memory.
-func (b *Broker) userMay(view *meta.View, user string, access meta.Access, what resource) error {
+// userMay checks a user's permission without a channel's memory, and returns what else the user may do in the virtual host.
+func (b *Broker) userMay(view *meta.View, user string, access meta.Access, what resource) (meta.Rights, error) {
 	if view.VHost(what.VHost) == nil {
-		return errNoVHost(what.VHost)
+		return meta.Rights{}, errNoVHost(what.VHost)
 	}
-	name := what.Name
-	if what.Kind == "exchange" {
-		name = meta.PermissionName(name)
+	rights := view.Rights(user, what.VHost)
+	if e := Authorise(&rights, user, access, what); e != nil {
+		return meta.Rights{}, e
 	}
-	if p := view.Permission(user, what.VHost); p != nil {
-		if pattern, err := meta.CompilePattern(p.Pattern(access)); err == nil && pattern.Allows(name) {
-			return nil
-		}
-	}
-	what.Name = name
-	return errRefused(access, what, user)
+	return rights, nil
 }
 
 // userQueue finds a queue that a user may use in the way. Exclusive queues are their connection's.
 func (b *Broker) userQueue(user, vhost, name string, access meta.Access) (*meta.Queue, error) {
 	view := b.host.Catalogue().View
 	what := queueResource(vhost, name)
-	if err := b.userMay(view, user, access, what); err != nil {
+	if _, err := b.userMay(view, user, access, what); err != nil {
 		return nil, err
 	}
 	q := view.Queue(vhost, name)

@@ -76,7 +76,6 @@ type conn struct {
 // peer is what the handshake learnt of a client.
 type peer struct {
 	user, vhost   string
-	impersonator  bool
 	mechanism     string
 	properties    amqp.Table
 	cancelNotify  bool

@@ -26,11 +26,6 @@ func (r Resource) String() string {
 	return r.Kind + " '" + r.Name + "' in vhost '" + r.VHost + "'"
 }
 
-// AccessRefused is the refusal of a permission.
-func AccessRefused(access meta.Access, what Resource, user string) *amqp.Error {
-	return errRefused(access, what, user)
-}
-
 // Refusal is the catalogue's refusal of an operation on what; for a binding that is the destination.
 func Refusal(r *meta.Reply, what Resource) *amqp.Error { return errReason(r, what) }
 
@@ -59,6 +54,11 @@ func errLocked(r resource) *amqp.Error {
 
 func errRefused(access meta.Access, r resource, user string) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyAccessRefused, "%s access to %s refused for user '%s'", access, r, user)
+}
+
+// errTopicRefused is the refusal of a topic permission.
+func errTopicRefused(access meta.Access, key string, x resource, user string) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyAccessRefused, "%s access to topic '%s' in %s refused for user '%s'", access, key, x, user)
 }
 
 func errReserved(r resource) *amqp.Error {
@@ -244,6 +244,8 @@ func errRareReason(r *meta.Reply, what resource) *amqp.Error {
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "invalid regular expression for %s: %s", r.Field, r.Detail)
 	case meta.ReasonNameInUse:
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "the name is in use")
+	case meta.ReasonQueuesMax:
+		return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare queue '%s': queue limit in vhost '%s' (%d) is reached", what.Name, what.VHost, r.Count)
 	case meta.ReasonStreamUnserved:
 		return errUnimplemented("streams are not served")
 	case meta.ReasonFenced, meta.ReasonStaleBoot:

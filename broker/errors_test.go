@@ -55,6 +55,7 @@ func TestErrorTexts(t *testing.T) {
 		{"no queue", errNotFound(q)}, {"no exchange", errNotFound(x)}, {"no previous queue", errNoPreviousQueue()}, {"time-out", errTimeout(q)},
 		{"locked", errLocked(q)}, {"configure refused", errRefused(meta.Configure, q, "u")}, {"write refused", errRefused(meta.Write, x, "u")},
 		{"read refused", errRefused(meta.Read, q, "u")}, {"reserved queue", errReserved(queueResource("/", "amq.q"))},
+		{"topic refused", errTopicRefused(meta.Write, "k", x, "u")},
 		{"reserved exchange", errReserved(exchangeResource("/", "amq.x"))}, {"default exchange", errDefaultExchange()}, {"internal exchange", errInternalExchange(x)},
 		{"exclusive use", errExclusiveUse(q)}, {"in use", errInUse(q)}, {"not empty", errNotEmpty(q)}, {"unknown tag", errUnknownTag(5)}, {"tag reuse", errTagReuse("t")},
 		{"consumers max", errConsumersMax(1024)}, {"too large", errBodyTooLarge(17, 16)}, {"user id", errUserID([]byte("a"), "b")},
@@ -69,7 +70,7 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		add(c.what, c.e)
 	}
-	for r := meta.ReasonNoVHost; r <= meta.ReasonTooLong; r++ {
+	for r := meta.ReasonNoVHost; r <= meta.ReasonUnknownLimit; r++ {
 		reply := meta.Reply{Reason: r, Field: "x-arg", Detail: "detail", Received: "none", Current: "the value '1' of type 'long'", Count: 9}
 		add("reason "+r.String(), errReason(&reply, q))
 	}

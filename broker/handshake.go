@@ -170,7 +170,7 @@ func (c *conn) login(m *amqp.ConnectionStartOk) error {
 	user, problem := c.b.authenticate(login.User, login.Password, isLoopback(c.nc.RemoteAddr()))
 	if problem == "" {
 		c.b.totals.authSucceeded.Add(1)
-		c.user, c.impersonator = user.Name, user.HasTag("impersonator")
+		c.user = user.Name
 		return nil
 	}
 	c.b.totals.authFailed.Add(1)

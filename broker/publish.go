@@ -30,6 +30,7 @@ type publishCache struct {
 	router    *exchange.VHost
 	exchange  []byte
 	allowed   bool
+	topic     topicGuard
 	rate      *exchangeRate
 	// What is not yet counted in rate and the broker's totals.
 	in, out, toConfirm uint64
@@ -166,6 +167,11 @@ func (ch *channel) route(exchangeName []byte, copies []string) error {
 	p, w := &ch.publishing, ch.w
 	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], copies, ch.headers(), w.targets[:0])
 	w.targets = targets
+	if ch.publishTo.topic.pattern != nil && reason == exchange.OK {
+		if err := ch.mayPublish(exchangeName, p.env.b[p.routeFrom:p.properties-4], copies); err != nil {
+			return err
+		}
+	}
 	switch {
 	case reason == exchange.NoExchange || reason == exchange.NoVHost:
 		return errNotFound(exchangeResource(ch.c.vhost, string(exchangeName)))
@@ -200,9 +206,11 @@ func (ch *channel) aim(name []byte) error {
 	if err := ch.may(meta.Write, exchangeResource(ch.c.vhost, what)); err != nil {
 		return err
 	}
-	if p.catalogue.View.Exchange(ch.c.vhost, what) == nil {
+	x := p.catalogue.View.Exchange(ch.c.vhost, what)
+	if x == nil {
 		return errNotFound(exchangeResource(ch.c.vhost, what))
 	}
+	p.topic = topicGuard{pattern: ch.access.current(ch.c).Topic(meta.Write, x), last: p.topic.last[:0]}
 	p.exchange = append(p.exchange[:0], name...)
 	p.rate = ch.c.b.rates.at(ch.c.vhost, what)
 	p.allowed = true
@@ -211,7 +219,7 @@ func (ch *channel) aim(name []byte) error {
 
 // checkProperties judges the properties that the broker answers for.
 func (ch *channel) checkProperties(v *amqp.PropertyView) error {
-	if id, ok := v.UserID(); ok && string(id) != ch.c.user && !ch.c.impersonator {
+	if id, ok := v.UserID(); ok && string(id) != ch.c.user && !ch.c.impersonates() {
 		return errUserID(id, ch.c.user)
 	}
 	if text, ok := v.Expiration(); ok {
@@ -220,6 +228,12 @@ func (ch *channel) checkProperties(v *amqp.PropertyView) error {
 		}
 	}
 	return nil
+}
+
+// impersonates tells whether the connection's user may publish in the name of others. It is asked rarely, so a changed tag counts at once.
+func (c *conn) impersonates() bool {
+	u := c.b.host.Catalogue().View.User(c.user)
+	return u != nil && u.HasTag("impersonator")
 }
 
 // expirationMillisMax is the longest time to live, ten years.

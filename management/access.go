@@ -3,6 +3,7 @@ package management
 import (
 	"net/http"
 
+	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -53,12 +54,20 @@ func (c *call) changeVHost(name string) error {
 
 // may checks a permission as AMQP does.
 func (c *call) may(access meta.Access, what resource) error {
-	if p := c.view.Permission(c.user.Name, what.VHost); p != nil {
-		if pattern, err := meta.CompilePattern(p.Pattern(access)); err == nil && pattern.Allows(what.Name) {
-			return nil
-		}
+	rights := c.view.Rights(c.user.Name, what.VHost)
+	if e := broker.Authorise(&rights, c.user.Name, access, what); e != nil {
+		return refused(e)
 	}
-	return accessRefused(access, what, c.user.Name)
+	return nil
+}
+
+// mayBindWith checks that the user may bind from the exchange with a routing key.
+func (c *call) mayBindWith(vhost, exchange, key string) error {
+	rights := c.view.Rights(c.user.Name, vhost)
+	if e := broker.AuthoriseTopic(&rights, c.user.Name, meta.Read, c.view.Exchange(vhost, exchange), key); e != nil {
+		return refused(e)
+	}
+	return nil
 }
 
 // mayTouch checks that the user may see or close a connection or channel: one's own, any as administrator, and reading any as monitoring.

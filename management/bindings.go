@@ -195,6 +195,9 @@ func (c *call) mayBind(b *meta.Binding) (resource, error) {
 	if err := c.may(meta.Read, exchangeResource(b.VHost, b.Source)); err != nil {
 		return what, err
 	}
+	if err := c.mayBindWith(b.VHost, b.Source, b.RoutingKey); err != nil {
+		return what, err
+	}
 	if b.Kind == meta.ToQueue {
 		if q := c.view.Queue(b.VHost, b.Destination); q != nil && q.LockedFor(meta.Owner{}) {
 			return what, locked(what)

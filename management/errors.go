@@ -91,10 +91,6 @@ func exchangeResource(vhost, name string) resource {
 	return resource{Kind: "exchange", VHost: vhost, Name: meta.PermissionName(name)}
 }
 
-func accessRefused(access meta.Access, what resource, user string) *failure {
-	return refused(broker.AccessRefused(access, what, user))
-}
-
 func locked(what resource) *failure {
 	return refused(broker.Refusal(&meta.Reply{Reason: meta.ReasonExclusiveLocked}, what))
 }

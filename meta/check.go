@@ -33,7 +33,7 @@ func (m *Machine) Check() error {
 		}
 	}
 	for number, h := range v.condemned.All() {
-		if number >= v.nextCondemned || h.queues.Len() == 0 || h.exchanges.Len()+h.bySource.Len()+h.byDestination.Len()+h.permissions.Len() > 0 {
+		if number >= v.nextCondemned || h.queues.Len() == 0 || h.exchanges.Len()+h.bySource.Len()+h.byDestination.Len()+h.permissions.Len()+h.topics.Len()+len(h.limits) > 0 {
 			return fmt.Errorf("condemned virtual host %q has number %d of %d and %d queues", h.Name, number, v.nextCondemned, h.queues.Len())
 		}
 		if err := count(h); err != nil {
@@ -64,6 +64,14 @@ func (v *View) checkNodes() error {
 	for name, u := range v.users.All() {
 		if u.Name != name {
 			return fmt.Errorf("user %q stands under %q", u.Name, name)
+		}
+	}
+	for user, limits := range v.userLimits.All() {
+		if v.User(user) == nil || len(limits) == 0 {
+			return fmt.Errorf("%d limits of user %q, who exists: %v", len(limits), user, v.User(user) != nil)
+		}
+		if err := checkLimits(limits); err != nil {
+			return fmt.Errorf("user %q: %w", user, err)
 		}
 	}
 	return nil
@@ -115,6 +123,14 @@ func (v *View) checkVHost(h *vhost) error {
 			return fmt.Errorf("permission of %q stands under %q", p.User, user)
 		}
 	}
+	for key, p := range h.topics.All() {
+		if topicKey(p.User, p.Exchange) != key || p.VHost != h.Name || v.User(p.User) == nil {
+			return fmt.Errorf("topic permission of %q for %q stands under %q", p.User, p.Exchange, key)
+		}
+	}
+	if err := checkLimits(h.limits); err != nil {
+		return err
+	}
 	if h.bySource.Len() != h.byDestination.Len() {
 		return fmt.Errorf("%d bindings by source, %d by destination", h.bySource.Len(), h.byDestination.Len())
 	}
@@ -128,6 +144,16 @@ func (v *View) checkVHost(h *vhost) error {
 		}
 		if key != sourceKey(b) || other != b || b.VHost != h.Name || b.Source == "" || !source || !destination {
 			return fmt.Errorf("binding from %q to %s %q (queue %d): ends exist %v %v", b.Source, b.Kind, b.Destination, b.Queue, source, destination)
+		}
+	}
+	return nil
+}
+
+// checkLimits verifies that limits are sorted and stand once.
+func checkLimits(limits []Limit) error {
+	for i, l := range limits {
+		if i > 0 && l.Name <= limits[i-1].Name || i >= LimitsMax {
+			return fmt.Errorf("limits %v are not a sorted set", limits)
 		}
 	}
 	return nil

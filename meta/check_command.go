@@ -41,6 +41,12 @@ func (v *View) Check(c *Command) Reply {
 		}
 	case OpPutPermission:
 		return v.checkPutPermission(&c.Permission)
+	case OpPutTopicPermission:
+		return v.checkPutTopicPermission(&c.Topic)
+	case OpSetVHostLimit:
+		return v.checkLimit(c.Limit, v.VHost(c.VHost.Name) != nil, ReasonNoVHost, MaxConnections, MaxQueues)
+	case OpSetUserLimit:
+		return v.checkLimit(c.Limit, v.User(c.User.Name) != nil, ReasonNoUser, MaxConnections, MaxChannels)
 	case OpPutVHost:
 		if t := c.VHost.DefaultQueueType; t != "" && !servedType(t) {
 			return Reply{Reason: ReasonInvalidArg, Field: "default_queue_type", Detail: strings.Replace(queueTypeProblem, "%s", t, 1)}
@@ -57,6 +63,9 @@ func (v *View) checkDeclareQueue(in *Queue) Reply {
 	q := settled(h, in)
 	if old := v.Queue(q.VHost, q.Name); old != nil {
 		return judgeQueue(old, &q)
+	}
+	if r := v.queuesMax(q.VHost); r.Reason != ReasonOK {
+		return r
 	}
 	if r := CheckQueueArguments(q.Type, q.Arguments); r.Reason != ReasonOK {
 		return r
@@ -141,11 +150,38 @@ func (v *View) checkPutPermission(p *Permission) Reply {
 	return Reply{}
 }
 
+// checkPutTopicPermission judges a topic permission by its patterns as they are for some user.
+func (v *View) checkPutTopicPermission(p *TopicPermission) Reply {
+	for _, f := range [...]struct{ name, pattern string }{{"write", p.Write}, {"read", p.Read}} {
+		if _, err := CompilePattern(expandTopic(f.pattern, "u", "v")); err != nil {
+			return Reply{Reason: ReasonInvalidPattern, Field: f.name, Detail: err.Error()}
+		}
+	}
+	switch {
+	case v.User(p.User) == nil:
+		return Reply{Reason: ReasonNoUser}
+	case v.VHost(p.VHost) == nil:
+		return Reply{Reason: ReasonNoVHost}
+	}
+	return Reply{}
+}
+
+// checkLimit judges a limit of something that exists, or else is missing for the reason.
+func (v *View) checkLimit(l Limit, exists bool, missing Reason, known ...string) Reply {
+	switch {
+	case !exists:
+		return Reply{Reason: missing}
+	case !contains(known, l.Name):
+		return Reply{Reason: ReasonUnknownLimit, Field: l.Name}
+	}
+	return Reply{}
+}
+
 // checkLengths holds the limits of names, texts and lists, whatever the op.
 func checkLengths(c *Command) Reply {
 	for _, f := range [...]struct{ field, text string }{
 		{"name", c.Name}, {"node", c.Node.Name}, {"vhost", c.VHost.Name}, {"user", c.User.Name}, {"exchange", c.Exchange.Name}, {"queue", c.Queue.Name},
-		{"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
+		{"topic", c.Topic.Exchange}, {"limit", c.Limit.Name}, {"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
 	} {
 		if len(f.text) > NameBytesMax {
 			return Reply{Reason: ReasonTooLong, Field: f.field, Count: NameBytesMax}

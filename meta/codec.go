@@ -27,6 +27,12 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendString(dst, c.User.Name)
 	case OpPutPermission, OpDeletePermission:
 		dst = appendPermission(dst, &c.Permission)
+	case OpPutTopicPermission, OpDeleteTopicPermission:
+		dst = appendTopicPermission(dst, &c.Topic)
+	case OpSetVHostLimit, OpClearVHostLimit:
+		dst = appendLimit(codec.AppendString(dst, c.VHost.Name), c.Limit)
+	case OpSetUserLimit, OpClearUserLimit:
+		dst = appendLimit(codec.AppendString(dst, c.User.Name), c.Limit)
 	case OpDeclareExchange:
 		dst = appendExchange(dst, &c.Exchange)
 	case OpDeleteExchange:
@@ -88,6 +94,12 @@ func decodeCommand(r *codec.Reader, c *Command) {
 		c.User.Name = r.String()
 	case OpPutPermission, OpDeletePermission:
 		c.Permission = decodePermission(r)
+	case OpPutTopicPermission, OpDeleteTopicPermission:
+		c.Topic = decodeTopicPermission(r)
+	case OpSetVHostLimit, OpClearVHostLimit:
+		c.VHost.Name, c.Limit = r.String(), decodeLimit(r)
+	case OpSetUserLimit, OpClearUserLimit:
+		c.User.Name, c.Limit = r.String(), decodeLimit(r)
 	case OpDeclareExchange:
 		c.Exchange = decodeExchange(r)
 	case OpDeleteExchange:

@@ -113,6 +113,44 @@ func decodePermission(r *codec.Reader) Permission {
 	return Permission{User: r.String(), VHost: r.String(), Configure: r.String(), Write: r.String(), Read: r.String()}
 }
 
+func appendTopicPermission(dst []byte, p *TopicPermission) []byte {
+	for _, s := range [...]string{p.User, p.VHost, p.Exchange, p.Write, p.Read} {
+		dst = codec.AppendString(dst, s)
+	}
+	return dst
+}
+
+// topicBytesMin is the length of the shortest encoded topic permission.
+const topicBytesMin = 5
+
+func decodeTopicPermission(r *codec.Reader) TopicPermission {
+	return TopicPermission{User: r.String(), VHost: r.String(), Exchange: r.String(), Write: r.String(), Read: r.String()}
+}
+
+func appendLimit(dst []byte, l Limit) []byte {
+	return codec.AppendUint64(codec.AppendString(dst, l.Name), uint64(l.Value))
+}
+
+func decodeLimit(r *codec.Reader) Limit { return Limit{Name: r.String(), Value: int64(r.Uint64())} }
+
+func appendLimits(dst []byte, limits []Limit) []byte {
+	dst = codec.AppendUvarint(dst, uint64(len(limits)))
+	for _, l := range limits {
+		dst = appendLimit(dst, l)
+	}
+	return dst
+}
+
+func decodeLimits(r *codec.Reader) (limits []Limit) {
+	for range r.Count(limitBytesMin) {
+		limits = append(limits, decodeLimit(r))
+	}
+	return limits
+}
+
+// limitBytesMin is the length of the shortest encoded limit.
+const limitBytesMin = 9
+
 func appendExchange(dst []byte, x *Exchange) []byte {
 	dst = codec.AppendString(dst, x.VHost)
 	dst = codec.AppendString(dst, x.Name)

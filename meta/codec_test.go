@@ -2,6 +2,7 @@ package meta
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"math/rand/v2"
 	"reflect"
@@ -23,6 +24,8 @@ func full(op Op) Command {
 		VHost:      VHost{Name: "v", Description: "d", Tags: []string{"a", "b"}, DefaultQueueType: "quorum", Tracing: true, CreatedMillis: -6},
 		User:       User{Name: "u", PasswordHash: []byte{1, 2}, HashingAlgorithm: "h", Tags: []string{"t"}},
 		Permission: Permission{User: "u", VHost: "v", Configure: "c", Write: "w", Read: "r"},
+		Topic:      TopicPermission{User: "u", VHost: "v", Exchange: "x", Write: "w", Read: "r"},
+		Limit:      Limit{Name: "l", Value: -1},
 		Exchange:   Exchange{VHost: "v", Name: "x", Type: "topic", Durable: true, AutoDelete: true, Internal: true, Arguments: args("k", amqp.Int32(1))},
 		Queue: Queue{
 			ID: 1024, VHost: "v", Name: "q", Type: "quorum", Durable: true, AutoDelete: true, Exclusive: true, Owner: owner, Arguments: args("k", amqp.Longstr("s")),
@@ -38,7 +41,7 @@ func full(op Op) Command {
 }
 
 func TestCommandCodecRoundTrip(t *testing.T) {
-	for op := OpFound; op <= OpWantReplicas; op++ {
+	for op := OpFound; op <= OpClearUserLimit; op++ {
 		c := full(op)
 		first := AppendCommand(nil, &c)
 		var d Command
@@ -77,6 +80,12 @@ func checkDecoded(t *testing.T, c, d *Command) {
 		want.User = c.User
 	case OpPutPermission, OpDeletePermission:
 		want.Permission = c.Permission
+	case OpPutTopicPermission, OpDeleteTopicPermission:
+		want.Topic = c.Topic
+	case OpSetVHostLimit, OpClearVHostLimit:
+		want.VHost.Name, want.Limit = "v", c.Limit
+	case OpSetUserLimit, OpClearUserLimit:
+		want.User.Name, want.Limit = "u", c.Limit
 	case OpDeclareExchange:
 		want.Exchange = c.Exchange
 	case OpDeclareQueue:
@@ -146,8 +155,37 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	}
 }
 
+// A catalogue of the first format, which knew no limits and no topic permissions, is read and goes on in the present one.
+func TestRestoreOfTheFirstFormat(t *testing.T) {
+	const old = "AQAAAAAAAAAJAmlkAWOBCAIBAQEIcmFiYml0QGEAAAAAAAAAAAcBAAAAAAAAAGQAAAAAAAAAAAABAAEEc2hvcAAAAQptb25pdG9yaW5nAAIBLwAAAAAAAAAAAAAAAAEEc2hvcAEvAAACLioHAS8ABm" +
+		"RpcmVjdAEAAS8KYW1xLmRpcmVjdAZkaXJlY3QBAAEvCmFtcS5mYW5vdXQGZmFub3V0AQABLwthbXEuaGVhZGVycwdoZWFkZXJzAQABLwlhbXEubWF0Y2gHaGVhZGVycwEAAS8SYW1xLnJhYmJpdG1x" +
+		"LnRyYWNlBXRvcGljBQABLwlhbXEudG9waWMFdG9waWMBAAGACAEvAXEHY2xhc3NpYwEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQEBAQEAAAIAAAAAAAAAAAEAAQEvCWFtcS50b3BpYwEBcQFrAARnb2" +
+		"5lAAAAAAAAAAAAAAAAAAcEZ29uZQAGZGlyZWN0AQAEZ29uZQphbXEuZGlyZWN0BmRpcmVjdAEABGdvbmUKYW1xLmZhbm91dAZmYW5vdXQBAARnb25lC2FtcS5oZWFkZXJzB2hlYWRlcnMBAARnb25l" +
+		"CWFtcS5tYXRjaAdoZWFkZXJzAQAEZ29uZRJhbXEucmFiYml0bXEudHJhY2UFdG9waWMFAARnb25lCWFtcS50b3BpYwV0b3BpYwEAAAAA"
+	snapshot, err := base64.StdEncoding.DecodeString(old)
+	if err != nil || snapshot[0] != snapshotFormat1 {
+		t.Fatal(err)
+	}
+	m, err := Restore(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := m.View()
+	if v.Queue("/", "q") == nil || v.Permission("shop", "/") == nil || v.BindingCount("/") != 1 || v.VHost("gone") == nil {
+		t.Fatal("something of the old catalogue is missing")
+	}
+	m.Apply(machine.Stamp{Index: 10}, &Command{Op: OpSetUserLimit, User: User{Name: "shop"}, Limit: Limit{MaxChannels, 3}}, nil)
+	again, err := Restore(m.AppendSnapshot(nil))
+	if err != nil || len(again.View().UserLimits("shop")) != 1 {
+		t.Fatalf("in the present format: %v", err)
+	}
+	if _, err := Restore(append(snapshot, 0)); err == nil {
+		t.Fatal("an old snapshot with a byte behind it is restored")
+	}
+}
+
 func FuzzDecodeBatch(f *testing.F) {
-	for op := OpFound; op <= OpWantReplicas; op++ {
+	for op := OpFound; op <= OpClearUserLimit; op++ {
 		f.Add(AppendBatch(nil, []Command{full(op), {Op: OpSweep}}))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -23,7 +23,7 @@ const (
 	OpDeleteVHost Op = 7
 	// OpPutUser makes or replaces User.
 	OpPutUser Op = 8
-	// OpDeleteUser removes User.Name and its permissions. ReasonNoUser.
+	// OpDeleteUser removes User.Name with its permissions and limits. ReasonNoUser.
 	OpDeleteUser Op = 9
 	// OpPutPermission makes or replaces Permission. ReasonNoUser, ReasonNoVHost.
 	OpPutPermission Op = 10
@@ -34,7 +34,7 @@ const (
 	// OpDeleteExchange removes Exchange{VHost, Name} and its bindings; a missing one is OK with Existed false. With IfUnused ReasonInUse if it is the source of a binding.
 	OpDeleteExchange Op = 13
 	// OpDeclareQueue makes Queue, or judges whether the existing one is equivalent (Existed, ID). Queue.ID, Type and ConfigVersion are set by the catalogue. ReasonNoVHost,
-	// ReasonInequivalentArg, ReasonExclusiveLocked, ReasonFenced (Home or Owner is a dead incarnation).
+	// ReasonInequivalentArg, ReasonExclusiveLocked, ReasonFenced (Home or Owner is a dead incarnation), ReasonQueuesMax (a limit of the virtual host).
 	OpDeclareQueue Op = 14
 	// OpDeleteQueue removes the queue Queue.ID with its bindings. Token is the seal's; 0 deletes without condition. ReasonNoQueue: already gone. ReasonAborted: Token is not
 	// above the highest aborted one.
@@ -58,6 +58,16 @@ const (
 	OpSetMembers Op = 23
 	// OpWantReplicas has the queue Queue.ID kept at Queue.ReplicasWanted members, at most ReplicasMax. ReasonNoQueue.
 	OpWantReplicas Op = 24
+	// OpPutTopicPermission makes or replaces Topic. The exchange need not exist. ReasonNoUser, ReasonNoVHost.
+	OpPutTopicPermission Op = 25
+	// OpDeleteTopicPermission removes Topic{User, VHost, Exchange}, without an exchange all of the user in the virtual host; missing ones are OK. Reply.Count is how many.
+	OpDeleteTopicPermission Op = 26
+	// OpSetVHostLimit gives VHost.Name the limit Limit. ReasonNoVHost. OpClearVHostLimit takes the one named Limit.Name away; a missing one is OK with Existed false.
+	OpSetVHostLimit   Op = 27
+	OpClearVHostLimit Op = 28
+	// OpSetUserLimit and OpClearUserLimit do so for User.Name. ReasonNoUser.
+	OpSetUserLimit   Op = 29
+	OpClearUserLimit Op = 30
 )
 
 // Limits of the catalogue: constants of the machine's version, so that every replica agrees.
@@ -73,6 +83,9 @@ const (
 	QueuesMax    = 1 << 20
 	ExchangesMax = 1 << 18
 	BindingsMax  = 1 << 22
+	// TopicPermissionsMax bounds the topic permissions of one virtual host, LimitsMax the limits of one virtual host or user.
+	TopicPermissionsMax = 1 << 18
+	LimitsMax           = 16
 	// NameBytesMax is the length of a name on the wire (shortstr); TextBytesMax bounds free texts, hashes and patterns.
 	NameBytesMax = 255
 	TextBytesMax = 4096
@@ -92,6 +105,8 @@ type Command struct {
 	VHost      VHost
 	User       User
 	Permission Permission
+	Topic      TopicPermission
+	Limit      Limit
 	Exchange   Exchange
 	Queue      Queue
 	Binding    Binding
@@ -142,13 +157,13 @@ const (
 	NodeChanged EffectKind = 2
 	// NodeDead: Node.DeadBoot rose; incarnations up to it are fenced.
 	NodeDead EffectKind = 3
-	// VHostChanged and VHostDeleted: VHost.
+	// VHostChanged (also its limits) and VHostDeleted: VHost.
 	VHostChanged EffectKind = 4
 	VHostDeleted EffectKind = 5
-	// UserChanged and UserDeleted: User.
+	// UserChanged (also its limits) and UserDeleted: User.
 	UserChanged EffectKind = 6
 	UserDeleted EffectKind = 7
-	// PermissionChanged: User's permission in VHost was made, replaced or removed.
+	// PermissionChanged: User's permission or topic permissions in VHost were made, replaced or removed.
 	PermissionChanged EffectKind = 8
 	// ExchangeCreated and ExchangeDeleted: Exchange.
 	ExchangeCreated EffectKind = 9

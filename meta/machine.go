@@ -91,12 +91,26 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.setMembers(c.Queue.ID, c.Queue.Members, c.Token)
 	case OpWantReplicas:
 		return m.wantReplicas(c.Queue.ID, c.Queue.ReplicasWanted)
+	case OpPutTopicPermission:
+		return m.putTopicPermission(&c.Topic)
+	case OpDeleteTopicPermission:
+		return m.deleteTopicPermission(&c.Topic)
+	case OpSetVHostLimit, OpClearVHostLimit:
+		return m.changeVHostLimit(c.VHost.Name, c.Limit, c.Op == OpSetVHostLimit)
+	case OpSetUserLimit, OpClearUserLimit:
+		return m.changeUserLimit(c.User.Name, c.Limit, c.Op == OpSetUserLimit)
 	}
 	invariant.Failf("catalogue command of unknown op %d", c.Op)
 	return Reply{}
 }
 
-func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
+func (m *Machine) emit(e Effect) {
+	switch e.Kind {
+	case VHostChanged, VHostDeleted, UserChanged, UserDeleted, PermissionChanged:
+		m.v.accessIndex = m.v.index
+	}
+	m.out = append(m.out, e)
+}
 
 func limit(kind string, most uint64) Reply {
 	return Reply{Reason: ReasonLimit, Field: kind, Count: most}
@@ -148,10 +162,20 @@ func (m *Machine) deleteUser(name string) Reply {
 		return Reply{Reason: ReasonNoUser}
 	}
 	m.v.users = m.v.users.Delete(name)
+	m.v.userLimits = m.v.userLimits.Delete(name)
 	for _, h := range m.v.vhosts.All() {
-		if _, ok := h.permissions.Get(name); ok {
-			m.dropPermission(h, name)
+		_, has := h.permissions.Get(name)
+		topics := topicKeys(h, name)
+		if !has && len(topics) == 0 {
+			continue
 		}
+		next := *h
+		next.permissions = h.permissions.Delete(name)
+		for _, key := range topics {
+			next.topics = next.topics.Delete(key)
+		}
+		m.setVHost(&next)
+		m.emit(Effect{Kind: PermissionChanged, User: name, VHost: h.Name})
 	}
 	m.emit(Effect{Kind: UserDeleted, User: name})
 	return Reply{Existed: true}
@@ -182,15 +206,11 @@ func (m *Machine) deletePermission(p *Permission) Reply {
 	if _, ok = h.permissions.Get(p.User); !ok {
 		return Reply{}
 	}
-	m.dropPermission(h, p.User)
-	return Reply{Existed: true}
-}
-
-func (m *Machine) dropPermission(h *vhost, user string) {
 	next := *h
-	next.permissions = h.permissions.Delete(user)
+	next.permissions = h.permissions.Delete(p.User)
 	m.setVHost(&next)
-	m.emit(Effect{Kind: PermissionChanged, User: user, VHost: h.Name})
+	m.emit(Effect{Kind: PermissionChanged, User: p.User, VHost: h.Name})
+	return Reply{Existed: true}
 }
 
 // setVHost makes next the present version of its virtual host.

@@ -23,6 +23,9 @@ func (m *Machine) declareQueue(at machine.Stamp, in *Queue) Reply {
 	if m.v.queues.Len() >= QueuesMax {
 		return limit("queues", QueuesMax)
 	}
+	if r := m.v.queuesMax(q.VHost); r.Reason != ReasonOK {
+		return r
+	}
 	if !q.Durable && m.fenced(q.Home, q.HomeBoot) || q.Exclusive && m.fenced(q.Owner.Node, q.Owner.Boot) {
 		return Reply{Reason: ReasonFenced}
 	}

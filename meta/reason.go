@@ -55,6 +55,10 @@ const (
 	ReasonInvalidPattern Reason = 23
 	// ReasonTooLong: the value Field is longer than Count bytes.
 	ReasonTooLong Reason = 24
+	// ReasonQueuesMax: the virtual host has as many queues as its limit, Count, allows.
+	ReasonQueuesMax Reason = 25
+	// ReasonUnknownLimit: there is no limit of the name Field.
+	ReasonUnknownLimit Reason = 26
 )
 
 // String returns a short name for logs and scripts.
@@ -62,7 +66,7 @@ func (r Reason) String() string {
 	names := [...]string{
 		"ok", "no-vhost", "no-exchange", "no-queue", "no-user", "no-node", "inequivalent-arg", "invalid-arg", "arg-of-other-type",
 		"invalid-arg-type", "unknown-exchange-type", "exclusive-locked", "in-use", "default-exchange", "system-exchange", "reserved-name",
-		"invalid-binding", "stale-boot", "fenced", "name-in-use", "aborted", "limit", "stream-unserved", "invalid-pattern", "too-long",
+		"invalid-binding", "stale-boot", "fenced", "name-in-use", "aborted", "limit", "stream-unserved", "invalid-pattern", "too-long", "queues-max", "unknown-limit",
 	}
 	if int(r) < len(names) {
 		return names[r]

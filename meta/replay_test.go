@@ -58,7 +58,7 @@ func (h *history) binding() Binding {
 }
 
 func (h *history) command() Command {
-	switch h.r.IntN(27) {
+	switch h.r.IntN(30) {
 	case 0:
 		return Command{Op: OpRegisterNode, Node: Node{Name: h.pick("n1", "n2"), Token: uint64(h.r.IntN(4)), Address: h.pick("a", "b")}}
 	case 1, 2:
@@ -78,6 +78,14 @@ func (h *history) command() Command {
 		return Command{Op: OpDeleteUser, User: User{Name: h.pick("u", "w")}}
 	case 8:
 		return Command{Op: OpPutPermission, Permission: Permission{User: h.pick("u", "w"), VHost: h.pick("/", "v"), Read: h.pick("a", "b")}}
+	case 27:
+		return Command{Op: OpPutTopicPermission, Topic: TopicPermission{User: h.pick("u", "w"), VHost: h.pick("/", "v"), Exchange: h.pick("x", "y"), Write: h.pick("a", "b")}}
+	case 28:
+		return Command{Op: OpDeleteTopicPermission, Topic: TopicPermission{User: h.pick("u", "w"), VHost: h.pick("/", "v"), Exchange: h.pick("", "x", "y")}}
+	case 29:
+		limit := Limit{Name: h.pick(MaxConnections, MaxQueues, MaxChannels), Value: int64(h.r.IntN(6)) - 1}
+		op := []Op{OpSetVHostLimit, OpClearVHostLimit, OpClearVHostLimit, OpSetUserLimit, OpClearUserLimit}[h.r.IntN(5)]
+		return Command{Op: op, VHost: VHost{Name: h.pick("/", "v")}, User: User{Name: h.pick("u", "w")}, Limit: limit}
 	case 9:
 		return Command{Op: OpDeletePermission, Permission: Permission{User: h.pick("u", "w"), VHost: h.pick("/", "v")}}
 	case 10, 11:
@@ -214,7 +222,7 @@ func TestHistoriesReachEverything(t *testing.T) {
 	}
 	for _, r := range []Reason{
 		ReasonOK, ReasonNoVHost, ReasonNoExchange, ReasonNoQueue, ReasonNoUser, ReasonNoNode, ReasonInequivalentArg, ReasonExclusiveLocked, ReasonInUse,
-		ReasonStaleBoot, ReasonFenced, ReasonNameInUse, ReasonAborted,
+		ReasonStaleBoot, ReasonFenced, ReasonNameInUse, ReasonAborted, ReasonQueuesMax,
 	} {
 		if reasons[r] < 5 {
 			t.Errorf("reason %s occurs %d times", r, reasons[r])

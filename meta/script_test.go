@@ -81,8 +81,8 @@ func (s *session) show(out *strings.Builder, l *script.Line) {
 	switch l.Arg(0) {
 	case "vhosts":
 		for h := range v.VHosts() {
-			fmt.Fprintf(out, "%s description=%q tags=%v default=%q queues=%d exchanges=%d bindings=%d\n", h.Name, h.Description, h.Tags,
-				h.DefaultQueueType, v.QueueCount(h.Name), v.ExchangeCount(h.Name), v.BindingCount(h.Name))
+			fmt.Fprintf(out, "%s description=%q tags=%v default=%q queues=%d exchanges=%d bindings=%d%s\n", h.Name, h.Description, h.Tags,
+				h.DefaultQueueType, v.QueueCount(h.Name), v.ExchangeCount(h.Name), v.BindingCount(h.Name), printLimits(v.VHostLimits(h.Name)))
 		}
 	case "users":
 		for u := range v.Users() {
@@ -90,7 +90,10 @@ func (s *session) show(out *strings.Builder, l *script.Line) {
 			for p := range v.PermissionsOf(u.Name) {
 				fmt.Fprintf(out, " %s:%q,%q,%q", p.VHost, p.Configure, p.Write, p.Read)
 			}
-			fmt.Fprintln(out)
+			for p := range v.TopicPermissionsOf(u.Name) {
+				fmt.Fprintf(out, " %s/%s:%q,%q", p.VHost, p.Exchange, p.Pattern(Write), p.Pattern(Read))
+			}
+			fmt.Fprintln(out, printLimits(v.UserLimits(u.Name)))
 		}
 	case "exchanges":
 		for x := range v.Exchanges(l.Arg(1)) {
@@ -152,6 +155,19 @@ func parseCommand(l *script.Line) Command {
 		c.Permission = Permission{
 			User: l.Arg(0), VHost: l.Arg(1), Configure: l.Text("configure", ""), Write: l.Text("write", ""), Read: l.Text("read", ""),
 		}
+	case "topic", "delete-topic":
+		c.Op = map[string]Op{"topic": OpPutTopicPermission, "delete-topic": OpDeleteTopicPermission}[l.Verb]
+		c.Topic = TopicPermission{User: l.Arg(0), VHost: l.Arg(1), Exchange: l.Text("exchange", ""), Write: l.Text("write", ""), Read: l.Text("read", "")}
+	case "limit", "no-limit":
+		c.Op = map[string]Op{"limit vhost": OpSetVHostLimit, "no-limit vhost": OpClearVHostLimit, "limit user": OpSetUserLimit, "no-limit user": OpClearUserLimit}[l.Verb+" "+l.Arg(0)]
+		if c.Limit.Name = l.Arg(2); l.Verb == "limit" {
+			c.Limit.Value = l.ParseInt(l.Arg(3))
+		}
+		if l.Arg(0) == "vhost" {
+			c.VHost.Name = l.Arg(1)
+		} else {
+			c.User.Name = l.Arg(1)
+		}
 	case "sweep":
 		c.Op = OpSweep
 	case "drop-owned":
@@ -160,6 +176,13 @@ func parseCommand(l *script.Line) Command {
 		parseTopology(l, &c)
 	}
 	return c
+}
+
+func printLimits(limits []Limit) (s string) {
+	for _, l := range limits {
+		s += fmt.Sprintf(" %s=%d", l.Name, l.Value)
+	}
+	return s
 }
 
 func parseTopology(l *script.Line, c *Command) {

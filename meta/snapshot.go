@@ -7,8 +7,13 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 )
 
-// snapshotFormat is the first octet of a snapshot; a reader refuses what it does not know.
-const snapshotFormat = 1
+// The first octet of a snapshot is its format; a reader refuses what it does not know.
+const (
+	// snapshotFormat is what is written.
+	snapshotFormat = 2
+	// snapshotFormat1 has no limits and no topic permissions.
+	snapshotFormat1 = 1
+)
 
 // ErrSnapshotFormat says that a snapshot was written by a newer release, or is none.
 var ErrSnapshotFormat = errors.New("catalogue snapshot of unknown format")
@@ -45,6 +50,10 @@ func (v *View) AppendSnapshot(dst []byte) []byte {
 	for number, h := range v.condemned.All() {
 		dst = h.append(codec.AppendUvarint(dst, number))
 	}
+	dst = codec.AppendUvarint(dst, uint64(v.userLimits.Len()))
+	for user, limits := range v.userLimits.All() {
+		dst = appendLimits(codec.AppendString(dst, user), limits)
+	}
 	return dst
 }
 
@@ -67,18 +76,25 @@ func (h *vhost) append(dst []byte) []byte {
 	for _, b := range h.bySource.All() {
 		dst = appendBinding(dst, b)
 	}
+	dst = appendLimits(dst, h.limits)
+	dst = codec.AppendUvarint(dst, uint64(h.topics.Len()))
+	for _, p := range h.topics.All() {
+		dst = appendTopicPermission(dst, p)
+	}
 	return dst
 }
 
 // Restore builds the machine that a snapshot was taken of. A snapshot that is cut, malformed or breaks an invariant is refused.
 func Restore(src []byte) (*Machine, error) {
 	r := codec.NewReader(src)
-	if r.Uint8() != snapshotFormat {
+	format := r.Uint8()
+	if format != snapshotFormat && format != snapshotFormat1 {
 		return nil, ErrSnapshotFormat
 	}
 	m := New()
 	v := &m.v
 	v.index = r.Uint64()
+	v.accessIndex = v.index
 	v.clusterID, v.clusterName = r.String(), r.String()
 	v.nextQueue, v.nextNode, v.nextCondemned = QueueID(r.Uvarint()), NodeID(r.Uvarint()), r.Uvarint()
 	for range r.Count(1) {
@@ -94,12 +110,18 @@ func Restore(src []byte) (*Machine, error) {
 		v.parameters = v.parameters.Set(name, r.String())
 	}
 	for range r.Count(1) {
-		h := v.restoreVHost(&r)
+		h := v.restoreVHost(&r, format)
 		v.vhosts = v.vhosts.Set(h.Name, h)
 	}
 	for range r.Count(1) {
 		number := r.Uvarint()
-		v.condemned = v.condemned.Set(number, v.restoreVHost(&r))
+		v.condemned = v.condemned.Set(number, v.restoreVHost(&r, format))
+	}
+	if format != snapshotFormat1 {
+		for range r.Count(limitBytesMin) {
+			user := r.String()
+			v.userLimits = v.userLimits.Set(user, decodeLimits(&r))
+		}
 	}
 	if r.Err() == nil && r.Len() != 0 {
 		r.Fail(codec.ErrMalformed)
@@ -114,7 +136,7 @@ func Restore(src []byte) (*Machine, error) {
 }
 
 // restoreVHost reads a virtual host and enters its queues into the indexes of the cluster.
-func (v *View) restoreVHost(r *codec.Reader) *vhost {
+func (v *View) restoreVHost(r *codec.Reader, format uint8) *vhost {
 	h := &vhost{VHost: decodeVHost(r)}
 	for range r.Count(1) {
 		p := decodePermission(r)
@@ -144,6 +166,14 @@ func (v *View) restoreVHost(r *codec.Reader) *vhost {
 		}
 		h.bySource = h.bySource.Set(sourceKey(&b), &b)
 		h.byDestination = h.byDestination.Set(destinationKey(&b), &b)
+	}
+	if format == snapshotFormat1 {
+		return h
+	}
+	h.limits = decodeLimits(r)
+	for range r.Count(topicBytesMin) {
+		p := decodeTopicPermission(r)
+		h.topics = h.topics.Set(topicKey(p.User, p.Exchange), &p)
 	}
 	return h
 }

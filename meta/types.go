@@ -89,6 +89,26 @@ type Permission struct {
 	Configure, Write, Read string
 }
 
+// TopicPermission bounds which routing keys a user may publish to a topic exchange with (Write) and bind from it with (Read): two regular expressions, in which {username} and {vhost} stand for
+// the two names. Where there is none for an exchange, every key is allowed.
+type TopicPermission struct {
+	User, VHost, Exchange string
+	Write, Read           string
+}
+
+// The limits that there are: of connections to a virtual host or by a user, queues of a virtual host, channels of a user. The words are RabbitMQ's.
+const (
+	MaxConnections = "max-connections"
+	MaxQueues      = "max-queues"
+	MaxChannels    = "max-channels"
+)
+
+// Limit is a bound that an administrator gave a virtual host or user. A negative Value bounds nothing.
+type Limit struct {
+	Name  string
+	Value int64
+}
+
 // Exchange is a place to publish to.
 type Exchange struct {
 	VHost, Name string

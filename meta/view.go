@@ -10,6 +10,7 @@ import (
 // The objects that it returns are shared and must not be changed. Listings are in the order of names (bindings: source, destination, routing key).
 type View struct {
 	index                  uint64
+	accessIndex            uint64
 	clusterID, clusterName string
 	nextQueue              QueueID
 	nextNode               NodeID
@@ -17,6 +18,7 @@ type View struct {
 
 	nodes      cow.Map[NodeID, *Node]
 	users      cow.Map[string, *User]
+	userLimits cow.Map[string, []Limit]
 	parameters cow.Map[string, string]
 	vhosts     cow.Map[string, *vhost]
 	// queues has every queue that was not swept yet, also those of condemned virtual hosts.
@@ -30,15 +32,23 @@ type View struct {
 // vhost is a virtual host with what is in it. It is copied for every change.
 type vhost struct {
 	VHost
+	// limits are in the order of their names. Like those of users they are replaced, never changed.
+	limits      []Limit
 	permissions cow.Map[string, *Permission]
-	exchanges   cow.Map[string, *Exchange]
-	queues      cow.Map[string, *Queue]
+	// topics has the topic permissions by topicKey.
+	topics    cow.Map[string, *TopicPermission]
+	exchanges cow.Map[string, *Exchange]
+	queues    cow.Map[string, *Queue]
 	// bySource and byDestination hold the same bindings under two orders.
 	bySource, byDestination cow.Map[string, *Binding]
 }
 
 // Index is the position of the last applied command in the catalogue's log.
 func (v *View) Index() uint64 { return v.index }
+
+// AccessIndex is the position of the last change of users, virtual hosts, permissions or limits: what was found out about them holds as long as it is the same. A restored catalogue may
+// show a higher one than the machine that it was taken of.
+func (v *View) AccessIndex() uint64 { return v.accessIndex }
 
 // ClusterID returns the id given at the founding; empty before it.
 func (v *View) ClusterID() string { return v.clusterID }
