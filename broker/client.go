@@ -100,7 +100,7 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	if err != nil {
 		return false, err
 	}
-	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), copies, headers, nil)
+	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), &exchange.Message{Copies: copies, Properties: &v}, nil)
 	switch reason {
 	case exchange.OK:
 	case exchange.Internal:

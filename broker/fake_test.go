@@ -41,7 +41,7 @@ var fakeBoot = meta.Boot{Counter: 1, Nonce: 7}
 func newFakeHost(tb testing.TB) *fakeHost {
 	tb.Helper()
 	h := &fakeHost{m: meta.New(), queues: make(map[meta.QueueID]*fakeQueue)}
-	h.cat.Store(&quorum.Catalogue{View: h.m.View(), Router: exchange.Compile(h.m.View())})
+	h.cat.Store(&quorum.Catalogue{View: h.m.View(), Router: exchange.Compile(h.m.View(), exchange.Node{})})
 	hash := meta.HashPassword([4]byte{1, 2, 3, 4}, []byte("guest"))
 	replies, err := h.Do(context.Background(),
 		meta.Command{Op: meta.OpFound, Text: "1", Name: "test cluster"},

@@ -165,7 +165,8 @@ func (ch *channel) publish() error {
 // route finds the queues of the message in the making and leaves them in ch.w.targets.
 func (ch *channel) route(exchangeName []byte, copies []string) error {
 	p, w := &ch.publishing, ch.w
-	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], copies, ch.headers(), w.targets[:0])
+	m := exchange.Message{Copies: copies, Properties: &w.view}
+	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], &m, w.targets[:0])
 	w.targets = targets
 	if ch.publishTo.topic.pattern != nil && reason == exchange.OK {
 		if err := ch.mayPublish(exchangeName, p.env.b[p.routeFrom:p.properties-4], copies); err != nil {

@@ -17,12 +17,22 @@ func crowd(t testing.TB, n int) *world {
 	w.exchange("f", "fanout", nil)
 	w.exchange("t", "topic", nil)
 	w.exchange("h", "headers", nil)
+	w.exchange("r", "x-random", nil)
+	w.exchange("c10", "x-consistent-hash", nil)
+	w.exchange("c1000", "x-consistent-hash", nil)
 	for i := range n {
 		name := fmt.Sprintf("queue.%05d", i)
 		w.queue(name)
 		w.bind(meta.OpBind, "d", meta.ToQueue, name, fmt.Sprintf("key.%d", i), nil)
 		w.bind(meta.OpBind, "f", meta.ToQueue, name, "", nil)
 		w.bind(meta.OpBind, "t", meta.ToQueue, name, fmt.Sprintf("site.%d.*.#", i), nil)
+		w.bind(meta.OpBind, "r", meta.ToQueue, name, "", nil)
+		if i < 10 {
+			w.bind(meta.OpBind, "c10", meta.ToQueue, name, "5", nil)
+		}
+		if i < 1000 {
+			w.bind(meta.OpBind, "c1000", meta.ToQueue, name, "1", nil)
+		}
 		if i < 100 {
 			w.bind(meta.OpBind, "h", meta.ToQueue, name, "", amqp.Table{{Key: "site", Value: amqp.Int32(int32(i))}})
 		}
@@ -50,20 +60,23 @@ func routes(n int) []struct {
 		{"topic-three", "t", "site.777.temp.indoor.error", 3},
 		{"headers-100", "h", "", 1},
 		{"fanout", "f", "any", n},
+		{"random", "r", "any", 1},
+		{"consistent-hash-10", "c10", "customer.4711", 1},
+		{"consistent-hash-1000", "c1000", "customer.4711", 1},
 	}
 }
 
 func BenchmarkRoute(b *testing.B) {
 	w := crowd(b, manyBindings)
 	h := w.router.VHost("/")
-	headers := amqp.RawTable(amqp.Table{{Key: "other", Value: amqp.Longstr("x")}, {Key: "site", Value: amqp.Int64(77)}}.AppendEntries(nil))
+	m := withHeaders(b, amqp.Table{{Key: "other", Value: amqp.Longstr("x")}, {Key: "site", Value: amqp.Int64(77)}})
 	for _, r := range routes(manyBindings) {
 		exchange, key := []byte(r.exchange), []byte(r.key)
 		b.Run(r.name, func(b *testing.B) {
 			dst := make([]meta.QueueID, 0, manyBindings)
 			b.ReportAllocs()
 			for b.Loop() {
-				dst, _ = h.Route(exchange, key, nil, headers, dst[:0])
+				dst, _ = h.Route(exchange, key, m, dst[:0])
 			}
 			if len(dst) != r.queues {
 				b.Fatalf("routed to %d queues, want %d", len(dst), r.queues)
@@ -80,20 +93,20 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 	w.bind(meta.OpBind, "first", meta.ToExchange, "d", "", nil)
 	w.update()
 	h := w.router.VHost("/")
-	headers := amqp.RawTable(amqp.Table{{Key: "site", Value: amqp.Int64(77)}}.AppendEntries(nil))
+	m := withHeaders(t, amqp.Table{{Key: "site", Value: amqp.Int64(77)}})
 	dst := make([]meta.QueueID, 0, n)
 	for _, r := range append(routes(n), struct {
 		name, exchange, key string
 		queues              int
 	}{"chain", "first", "site.777.temp.high", 2}) {
 		exchange, key := []byte(r.exchange), []byte(r.key)
-		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.Route(exchange, key, nil, headers, dst[:0]) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.Route(exchange, key, m, dst[:0]) }); allocs != 0 {
 			t.Errorf("%s allocates %v times", r.name, allocs)
 		}
 		if len(dst) != r.queues {
 			t.Errorf("%s is routed to %d queues, want %d", r.name, len(dst), r.queues)
 		}
-		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.RouteString(r.exchange, r.key, nil, headers, dst[:0]) }); allocs != 0 {
+		if allocs := testing.AllocsPerRun(100, func() { dst, _ = h.RouteString(r.exchange, r.key, m, dst[:0]) }); allocs != 0 {
 			t.Errorf("%s as strings allocates %v times", r.name, allocs)
 		}
 	}
@@ -132,6 +145,6 @@ func BenchmarkCompile10k(b *testing.B) {
 	v := crowd(b, manyBindings).m.View()
 	b.ReportAllocs()
 	for b.Loop() {
-		Compile(v)
+		Compile(v, Node{})
 	}
 }

@@ -4,6 +4,9 @@
 // from the differences between two Views and shares everything else, so binding the n-th queue costs as much as binding the first. Routing takes no lock and, but for
 // topic patterns in unusual numbers, allocates nothing.
 //
+// Types that lead a message to one destination of several ask the Node for chance and place; all else depends on the View and the message alone, so that every node
+// routes alike.
+//
 // Hop before: broker took exchange and routing key off a basic.publish and checked the permission. Hop after: broker enqueues in the queues whose ids it got.
 //
 // Invariants: each queue stands at most once in a result, in ascending order of ids; exchange-to-exchange bindings may form cycles, an exchange is passed once per

@@ -125,8 +125,9 @@ func number(v amqp.Value) (float64, bool) {
 }
 
 func (w *hop) matchHeaders(l *headersList) {
+	headers := w.headers()
 	for _, c := range l.bindings {
-		if c.matches(w.headers) {
+		if c.matches(headers) {
 			w.add(&c.to)
 		}
 	}

@@ -1,7 +1,11 @@
 package exchange
 
 import (
+	"cmp"
+	"math"
+	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/warrenmq/warren/amqp"
@@ -9,7 +13,7 @@ import (
 )
 
 // oracle routes the slow and obvious way, straight from the View.
-func oracle(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) ([]meta.QueueID, Reason) {
+func (w *world) oracle(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) ([]meta.QueueID, Reason) {
 	x := v.Exchange(vhost, exchange)
 	if x == nil {
 		return nil, NoExchange
@@ -32,16 +36,22 @@ func oracle(v *meta.View, vhost, exchange string, keys []string, headers amqp.Ta
 			}
 			continue
 		}
-		for b := range v.BindingsFrom(vhost, x.Name) {
-			if !slices.ContainsFunc(keys, func(key string) bool { return naiveMatch(x.Type, b, key, headers) }) {
-				continue
-			}
+		taken := func(b *meta.Binding) {
 			matched = true
 			if b.Kind == meta.ToQueue {
 				queues = append(queues, v.Queue(vhost, b.Destination).ID)
 			} else {
 				reach(b.Destination)
 			}
+		}
+		for b := range v.BindingsFrom(vhost, x.Name) {
+			if !slices.ContainsFunc(keys, func(key string) bool { return naiveMatch(x.Type, b, key, headers) }) {
+				continue
+			}
+			taken(b)
+		}
+		if b := w.naiveChoice(v, x, keys[0], headers); b != nil {
+			taken(b)
 		}
 		if ae, ok := x.Arguments.Get("alternate-exchange"); ok && !matched {
 			name, _ := ae.AsString()
@@ -54,6 +64,66 @@ func oracle(v *meta.View, vhost, exchange string, keys []string, headers amqp.Ta
 		return queues, Internal
 	}
 	return queues, OK
+}
+
+// naiveChoice is the one binding that an exchange chooses whose type does so.
+func (w *world) naiveChoice(v *meta.View, x *meta.Exchange, key string, headers amqp.Table) (best *meta.Binding) {
+	var places []*meta.Binding // one for each destination: queues by id, then exchanges by name
+	for b := range v.BindingsFrom(x.VHost, x.Name) {
+		if len(places) == 0 || places[len(places)-1].Kind != b.Kind || places[len(places)-1].Destination != b.Destination {
+			places = append(places, b)
+		}
+	}
+	slices.SortStableFunc(places, func(a, b *meta.Binding) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Destination, b.Destination))
+	})
+	hash := hashText(key)
+	switch x.Type {
+	case meta.TypeConsistentHash:
+		if name, ok := x.Arguments.Get("hash-header"); ok {
+			header, _ := name.AsString()
+			value, _ := headers.Get(header)
+			text, _ := value.AsString()
+			hash = hashText(text)
+			if n, ok := value.AsInt64(); ok {
+				hash = mix(uint64(n) ^ hashStart)
+			}
+		}
+		least := math.Inf(1)
+		for _, b := range places {
+			weight := 0
+			for b := range v.BindingsBetween(x.VHost, x.Name, b.Kind, b.Destination) {
+				if n, err := strconv.Atoi(b.RoutingKey); err == nil && n > 0 && n <= 10000 && (weight == 0 || n < weight) {
+					weight = n
+				}
+			}
+			u := (float64(mix(hash^hashText(b.Kind.String()+b.Destination))>>11) + 0.5) / (1 << 53)
+			if score := -math.Log(u) / float64(weight); weight > 0 && score < least {
+				best, least = b, score
+			}
+		}
+	case meta.TypeModulusHash:
+		if n := uint64(len(places)); n > 0 {
+			return places[hash%n]
+		}
+	case meta.TypeRandom:
+		if len(places) > 0 {
+			i, _ := bits.Mul64(w.random, uint64(len(places)))
+			return places[i]
+		}
+	case meta.TypeLocalRandom:
+		locals := uint64(0)
+		for _, b := range places {
+			if b.Kind != meta.ToQueue || b.Queue%2 != 0 {
+				continue
+			}
+			locals++
+			if i, _ := bits.Mul64(w.random, locals); i == 0 {
+				best = b
+			}
+		}
+	}
+	return best
 }
 
 func naiveMatch(exchangeType string, b *meta.Binding, key string, headers amqp.Table) bool {

@@ -38,11 +38,40 @@ func (r Reason) String() string {
 // Router routes the messages of all virtual hosts as of one View.
 type Router struct {
 	view   *meta.View
+	node   *Node
 	vhosts cow.Hash[*VHost]
 }
 
-// Compile makes a Router from a View.
-func Compile(v *meta.View) *Router { return (&Router{view: meta.New().View()}).Update(v) }
+// Node is what routing needs of the node that it happens on. Both functions must be cheap and may be called from several goroutines; one that is nil is never called, see there.
+type Node struct {
+	// Random returns uniformly distributed numbers, for x-random and x-local-random. Without it the first destination is taken always.
+	Random func() uint64
+	// Local tells whether a queue is served by this node, for x-local-random. Without it every queue is.
+	Local func(meta.QueueID) bool
+}
+
+func (n *Node) random() uint64 {
+	if n.Random == nil {
+		return 0
+	}
+	return n.Random()
+}
+
+func (n *Node) local(id meta.QueueID) bool { return n.Local == nil || n.Local(id) }
+
+// Compile makes a Router from a View, for one node.
+func Compile(v *meta.View, node Node) *Router {
+	return (&Router{view: meta.New().View(), node: &node}).Update(v)
+}
+
+// Message is what routing reads of a message beside exchange and routing key.
+type Message struct {
+	// Copies are further routing keys (headers CC and BCC): an exchange takes the message if it takes one of the keys, and its alternate exchange gets it otherwise. Types that hash the routing
+	// key, or none, do not read them.
+	Copies []string
+	// Properties are nil if the message has none. Headers exchanges read its headers, x-consistent-hash what it hashes.
+	Properties *amqp.PropertyView
+}
 
 // View returns the View that the Router was made from.
 func (r *Router) View() *meta.View { return r.view }
@@ -54,31 +83,30 @@ func (r *Router) VHost(name string) *VHost {
 }
 
 // Route is VHost.Route with the look-up of the virtual host.
-func (r *Router) Route(vhost string, exchange, key []byte, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+func (r *Router) Route(vhost string, exchange, key []byte, m *Message, dst []meta.QueueID) ([]meta.QueueID, Reason) {
 	h := r.VHost(vhost)
 	if h == nil {
 		return dst, NoVHost
 	}
-	return route(h, exchange, key, copies, headers, dst)
+	return route(h, exchange, key, m, dst)
 }
 
 // VHost routes the messages of one virtual host. It is immutable.
 type VHost struct {
+	node *Node
 	// queues are the implicit bindings of the default exchange: every queue under its name.
 	queues    cow.Hash[meta.QueueID]
 	exchanges cow.Hash[*compiled]
 }
 
-// Route appends the queues that a message published to an exchange goes to. Copies are its further routing keys (headers CC and BCC): an exchange takes the
-// message if it takes one of the keys, and its alternate exchange gets it otherwise. Headers are those of the message, nil if it has none; only headers
-// exchanges read them. Afterwards the whole of dst is ascending without duplicates.
-func (h *VHost) Route(exchange, key []byte, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
-	return route(h, exchange, key, copies, headers, dst)
+// Route appends the queues that a message published to an exchange goes to; m may be nil. Afterwards the whole of dst is ascending without duplicates.
+func (h *VHost) Route(exchange, key []byte, m *Message, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	return route(h, exchange, key, m, dst)
 }
 
 // RouteString is Route for names that are strings.
-func (h *VHost) RouteString(exchange, key string, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
-	return route(h, exchange, key, copies, headers, dst)
+func (h *VHost) RouteString(exchange, key string, m *Message, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	return route(h, exchange, key, m, dst)
 }
 
 // kind is an exchange type.
@@ -90,6 +118,11 @@ const (
 	fanoutKind
 	topicKind
 	headersKind
+	// These choose one of their destinations.
+	consistentHashKind
+	modulusHashKind
+	randomKind
+	localRandomKind
 )
 
 func kindOf(exchangeType string) kind {
@@ -102,6 +135,14 @@ func kindOf(exchangeType string) kind {
 		return topicKind
 	case "headers":
 		return headersKind
+	case meta.TypeConsistentHash:
+		return consistentHashKind
+	case meta.TypeModulusHash:
+		return modulusHashKind
+	case meta.TypeRandom:
+		return randomKind
+	case meta.TypeLocalRandom:
+		return localRandomKind
 	}
 	return unservedKind
 }
@@ -113,9 +154,14 @@ type compiled struct {
 	hasAlternate bool
 	alternate    string
 	direct       cow.Hash[*targets]
-	fanout       *targets
-	topic        *topicNode
-	headers      *headersList
+	// fanout are all destinations, also of types that choose one of them.
+	fanout  *targets
+	topic   *topicNode
+	headers *headersList
+	ring    *ring
+	// hashed and header say what the ring hashes.
+	hashed hashedOn
+	header string
 }
 
 // targets are what a set of bindings leads to, both ascending and without duplicates.
@@ -127,9 +173,9 @@ type targets struct {
 
 // hop is a message on its way through the exchanges of one virtual host.
 type hop struct {
-	h       *VHost
-	headers amqp.RawTable
-	dst     []meta.QueueID
+	h   *VHost
+	m   *Message
+	dst []meta.QueueID
 	// passed are the exchanges that the message was at or will be at, in order; each is passed once.
 	passed list[*compiled]
 	// lists counts how many target lists went into dst: one alone is sorted and free of duplicates.
@@ -137,8 +183,22 @@ type hop struct {
 	matched bool
 }
 
-func route[T cow.Text](h *VHost, exchange, key T, copies []string, headers amqp.RawTable, dst []meta.QueueID) ([]meta.QueueID, Reason) {
-	w := hop{h: h, headers: headers, dst: dst, lists: len(dst)}
+// bare is a message that has nothing.
+var bare Message
+
+// headers are those of the message.
+func (w *hop) headers() (table amqp.RawTable) {
+	if w.m.Properties != nil {
+		table, _ = w.m.Properties.Headers()
+	}
+	return table
+}
+
+func route[T cow.Text](h *VHost, exchange, key T, m *Message, dst []meta.QueueID) ([]meta.QueueID, Reason) {
+	if m == nil {
+		m = &bare
+	}
+	w, copies := hop{h: h, m: m, dst: dst, lists: len(dst)}, m.Copies
 	if len(exchange) == 0 {
 		defaultRoute(&w, key, copies)
 		return w.tidy(), OK
@@ -206,6 +266,8 @@ func match[T cow.Text](w *hop, x *compiled, key T, copies []string) {
 		if x.headers != nil {
 			w.matchHeaders(x.headers)
 		}
+	case consistentHashKind, modulusHashKind, randomKind, localRandomKind:
+		matchOne(w, x, key)
 	}
 }
 

@@ -19,14 +19,36 @@ type world struct {
 	m      *meta.Machine
 	router *Router
 	index  uint64
+	// random is what the source of random numbers returns; local queues have even ids.
+	random uint64
 }
 
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, m: meta.New()}
-	w.router = Compile(w.m.View())
+	w.router = Compile(w.m.View(), w.node())
 	w.apply(meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}})
 	w.update()
 	return w
+}
+
+func (w *world) node() Node {
+	return Node{Random: func() uint64 { return w.random }, Local: func(id meta.QueueID) bool { return id%2 == 0 }}
+}
+
+// withHeaders is a message with the headers.
+func withHeaders(t testing.TB, headers amqp.Table) *Message {
+	var p amqp.Properties
+	p.SetHeaders(headers)
+	return withProperties(t, &p)
+}
+
+func withProperties(t testing.TB, p *amqp.Properties) *Message {
+	t.Helper()
+	v, err := amqp.ScanProperties(p.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Message{Properties: &v}
 }
 
 func (w *world) apply(c meta.Command) meta.Reply {
@@ -65,17 +87,15 @@ func (w *world) bind(op meta.Op, source string, kind meta.DestinationKind, desti
 // route asks the router, a router compiled from nothing and the oracle; all three must agree.
 func (w *world) route(exchange, key string, copies []string, headers amqp.Table) ([]meta.QueueID, Reason) {
 	w.t.Helper()
-	raw, err := amqp.ParseRawTable(headers.AppendEntries(nil))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	m := withHeaders(w.t, headers)
+	m.Copies = copies
 	v := w.router.View()
-	want, wantReason := oracle(v, "/", exchange, append([]string{key}, copies...), headers)
-	got, reason := w.router.Route("/", []byte(exchange), []byte(key), copies, raw, nil)
+	want, wantReason := w.oracle(v, "/", exchange, append([]string{key}, copies...), headers)
+	got, reason := w.router.Route("/", []byte(exchange), []byte(key), m, nil)
 	if reason != wantReason || !slices.Equal(got, want) {
 		w.t.Fatalf("%q %q %v: router %v %v, oracle %v %v", exchange, key, headers, got, reason, want, wantReason)
 	}
-	got, reason = Compile(v).VHost("/").RouteString(exchange, key, copies, raw, nil)
+	got, reason = Compile(v, w.node()).VHost("/").RouteString(exchange, key, m, nil)
 	if reason != wantReason || !slices.Equal(got, want) {
 		w.t.Fatalf("%q %q %v: compiled %v %v, oracle %v %v", exchange, key, headers, got, reason, want, wantReason)
 	}
@@ -170,8 +190,12 @@ func value(l *script.Line, s string) amqp.Value {
 // change makes one random change to the world.
 func (w *world) change(r *rand.Rand) {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
-	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "amq.topic", "missing"}
-	types := map[string]string{"d": "direct", "f": "fanout", "t": "topic", "h": "headers", "auto-t": "topic", "internal-f": "fanout"}
+	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "amq.topic", "missing"}
+	types := map[string]string{
+		"d": "direct", "f": "fanout", "t": "topic", "h": "headers", "auto-t": "topic", "internal-f": "fanout", "c": meta.TypeConsistentHash, "ch": meta.TypeConsistentHash, "m": meta.TypeModulusHash,
+		"r": meta.TypeRandom, "l": meta.TypeLocalRandom,
+	}
+	w.random = r.Uint64()
 	switch r.IntN(20) {
 	case 0:
 		w.queue(pick("a", "b", "c", "e", "g"))
@@ -180,7 +204,7 @@ func (w *world) change(r *rand.Rand) {
 			w.deleteQueue(pick("a", "b", "c", "e", "g"))
 		}
 	case 2, 3:
-		name := exchanges[r.IntN(6)]
+		name := exchanges[r.IntN(11)]
 		typ := types[name]
 		if r.IntN(8) == 0 {
 			typ = pick("direct", "fanout", "topic", "headers")
@@ -189,12 +213,15 @@ func (w *world) change(r *rand.Rand) {
 		if r.IntN(3) == 0 {
 			args = amqp.Table{{Key: "alternate-exchange", Value: amqp.Longstr(pick(append(exchanges, "")...))}}
 		}
+		if name == "ch" {
+			args = append(args, amqp.Field{Key: "hash-header", Value: amqp.Longstr("k")})
+		}
 		w.exchange(name, typ, args)
 	case 4:
 		if r.IntN(3) > 0 {
 			break
 		}
-		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(6)]}})
+		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(11)]}})
 	default:
 		op := meta.OpBind
 		if r.IntN(3) == 0 {
@@ -204,7 +231,11 @@ func (w *world) change(r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			kind, destination = meta.ToExchange, pick(exchanges...)
 		}
-		w.bind(op, pick(exchanges...), kind, destination, randomPattern(r, "ab", true), randomTable(r, true))
+		key, source := randomPattern(r, "ab", true), pick(exchanges...)
+		if source[0] == 'c' || r.IntN(4) == 0 {
+			key = pick("1", "2", "7", "10000")
+		}
+		w.bind(op, source, kind, destination, key, randomTable(r, true))
 	}
 }
 
@@ -256,7 +287,7 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 				w.change(r)
 			}
 			w.update()
-			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "amq.topic", "missing"} {
+			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "amq.topic", "missing"} {
 				key := randomPattern(r, "ab", false)
 				if x == "" && r.IntN(2) == 0 {
 					key = "a"
@@ -291,8 +322,8 @@ func TestUpdateLeavesTheOldRouterAlone(t *testing.T) {
 	var asked []question
 	var answers [][]meta.QueueID
 	for range 300 {
-		q := question{[]string{"d", "f", "t", "h", ""}[r.IntN(5)], randomPattern(r, "ab", false)}
-		ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil, nil)
+		q := question{[]string{"d", "f", "t", "h", "c", "m", ""}[r.IntN(7)], randomPattern(r, "ab", false)}
+		ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil)
 		asked, answers = append(asked, q), append(answers, ids)
 	}
 	for range 300 {
@@ -300,7 +331,7 @@ func TestUpdateLeavesTheOldRouterAlone(t *testing.T) {
 		w.update()
 	}
 	for i, q := range asked {
-		if ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil, nil); !slices.Equal(ids, answers[i]) {
+		if ids, _ := old.Route("/", []byte(q.exchange), []byte(q.key), nil, nil); !slices.Equal(ids, answers[i]) {
 			t.Fatalf("%v: %v, before the updates %v", q, ids, answers[i])
 		}
 	}
@@ -311,20 +342,20 @@ func TestVHostsComeAndGo(t *testing.T) {
 	w.apply(meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "v"}})
 	w.queue("q")
 	w.update()
-	if _, reason := w.router.Route("v", []byte("amq.direct"), []byte("q"), nil, nil, nil); reason != OK {
+	if _, reason := w.router.Route("v", []byte("amq.direct"), []byte("q"), nil, nil); reason != OK {
 		t.Fatalf("new virtual host: %v", reason)
 	}
-	if ids, _ := w.router.Route("v", nil, []byte("q"), nil, nil, nil); len(ids) != 0 {
+	if ids, _ := w.router.Route("v", nil, []byte("q"), nil, nil); len(ids) != 0 {
 		t.Fatalf("a queue of another virtual host is reached: %v", ids)
 	}
 	w.apply(meta.Command{Op: meta.OpDeleteVHost, VHost: meta.VHost{Name: "/"}})
 	w.update()
-	if _, reason := w.router.Route("/", []byte("amq.direct"), []byte("q"), nil, nil, nil); reason != NoVHost || w.router.VHost("/") != nil {
+	if _, reason := w.router.Route("/", []byte("amq.direct"), []byte("q"), nil, nil); reason != NoVHost || w.router.VHost("/") != nil {
 		t.Fatalf("deleted virtual host: %v", reason)
 	}
 	w.apply(meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}})
 	w.update()
-	if ids, reason := w.router.Route("/", nil, []byte("q"), nil, nil, nil); reason != OK || len(ids) != 0 {
+	if ids, reason := w.router.Route("/", nil, []byte("q"), nil, nil); reason != OK || len(ids) != 0 {
 		t.Fatalf("recreated virtual host: %v %v", ids, reason)
 	}
 }
@@ -339,10 +370,10 @@ func TestRoutesShareOneResult(t *testing.T) {
 	}
 	w.update()
 	h := w.router.VHost("/")
-	dst, _ := h.RouteString("amq.topic", "c.x", nil, nil, nil)
-	dst, _ = h.RouteString("amq.topic", "a.x", nil, nil, dst)
-	dst, _ = h.RouteString("", "c", nil, nil, dst)
-	dst, reason := h.RouteString("missing", "c", nil, nil, dst)
+	dst, _ := h.RouteString("amq.topic", "c.x", nil, nil)
+	dst, _ = h.RouteString("amq.topic", "a.x", nil, dst)
+	dst, _ = h.RouteString("", "c", nil, dst)
+	dst, reason := h.RouteString("missing", "c", nil, dst)
 	if want := []meta.QueueID{1024, 1026}; !slices.Equal(dst, want) || reason != NoExchange {
 		t.Fatalf("routed to %v (%v), want %v", dst, reason, want)
 	}

@@ -19,7 +19,7 @@ type update struct {
 
 // Update returns the Router of a newer View of the same machine. The receiver stays as it is.
 func (r *Router) Update(v *meta.View) *Router {
-	u := &update{view: v, next: &Router{view: v, vhosts: r.vhosts}}
+	u := &update{view: v, next: &Router{view: v, node: r.node, vhosts: r.vhosts}}
 	v.Diff(r.view, meta.Visitor{VHost: u.visitVHost, Exchange: u.visitExchange, Queue: u.visitQueue, Binding: u.visitBinding})
 	u.closeVHost()
 	return u.next
@@ -31,7 +31,7 @@ func (u *update) visitVHost(name string, _, exists bool) bool {
 		u.next.vhosts = u.next.vhosts.Delete(name)
 		return false
 	}
-	u.name, u.vhost = name, &VHost{}
+	u.name, u.vhost = name, &VHost{node: u.next.node}
 	if old := u.next.VHost(name); old != nil {
 		*u.vhost = *old
 	}
@@ -65,6 +65,9 @@ func (u *update) visitExchange(before, x *meta.Exchange) {
 	c := &compiled{kind: kindOf(x.Type), internal: x.Internal}
 	if v, ok := x.Arguments.Get("alternate-exchange"); ok {
 		c.alternate, c.hasAlternate = v.AsString()
+	}
+	if c.kind == consistentHashKind {
+		c.hashed, c.header = hashOf(x)
 	}
 	u.vhost.exchanges = u.vhost.exchanges.Set(x.Name, c)
 }
@@ -108,8 +111,10 @@ func (u *update) add(b *meta.Binding) {
 		if t := u.with(old, b); t != old {
 			u.x.direct = u.x.direct.Set(b.RoutingKey, t)
 		}
-	case fanoutKind:
+	case fanoutKind, modulusHashKind, randomKind, localRandomKind:
 		u.x.fanout = u.with(u.x.fanout, b)
+	case consistentHashKind:
+		u.x.ring = u.weigh(u.x.ring, b)
 	case topicKind:
 		u.x.topic = u.withPattern(u.x.topic, b.RoutingKey, b.RoutingKey != "", b)
 	case headersKind:
@@ -131,7 +136,9 @@ func (u *update) remove(b *meta.Binding) {
 		case t != old:
 			u.x.direct = u.x.direct.Set(b.RoutingKey, t)
 		}
-	case fanoutKind:
+	case consistentHashKind:
+		u.x.ring = u.weigh(u.x.ring, b)
+	case fanoutKind, modulusHashKind, randomKind, localRandomKind:
 		if !u.remains(b, false) {
 			u.x.fanout = u.without(u.x.fanout, b)
 		}

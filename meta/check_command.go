@@ -9,12 +9,6 @@ import (
 // ReservedName tells whether clients must not create something of this name: it begins with "amq.".
 func ReservedName(name string) bool { return strings.HasPrefix(name, "amq.") }
 
-// exchangeTypes are the types that this release routes.
-var exchangeTypes = [...]string{"direct", "fanout", "topic", "headers"}
-
-// ExchangeTypes returns the exchange types that this release routes, in RabbitMQ's order of listing. It must not be changed.
-func ExchangeTypes() []string { return exchangeTypes[:] }
-
 // Check judges a command before it is proposed: lengths, values, names, and against this View what Apply would refuse. If Existed is true for a declare or
 // bind, it need not be proposed: it is there and equivalent. Reserved names, permissions and exclusive access are the caller's (ReservedName, Pattern, LockedFor).
 func (v *View) Check(c *Command) Reply {
@@ -78,7 +72,7 @@ func (v *View) checkDeclareQueue(in *Queue) Reply {
 
 func (v *View) checkDeclareExchange(x *Exchange) Reply {
 	switch {
-	case !contains(exchangeTypes[:], x.Type):
+	case exchangeTypeNamed(x.Type) == nil:
 		return Reply{Reason: ReasonUnknownExchangeType, Detail: x.Type}
 	case x.Name == "":
 		return Reply{Reason: ReasonDefaultExchange}
@@ -90,6 +84,9 @@ func (v *View) checkDeclareExchange(x *Exchange) Reply {
 	}
 	if ae, ok := x.Arguments.Get(argAlternateExchange); ok && ae.Tag() != amqp.TagLongstr {
 		return Reply{Reason: ReasonInvalidArgType, Field: argAlternateExchange, Detail: ae.Type()}
+	}
+	if check := exchangeTypeNamed(x.Type).check; check != nil {
+		return check(x.Arguments)
 	}
 	return Reply{}
 }
@@ -110,29 +107,12 @@ func (v *View) checkBind(b *Binding) Reply {
 	case b.Kind == ToQueue && v.Queue(b.VHost, b.Destination) == nil:
 		return Reply{Reason: ReasonNoQueue, Detail: b.Destination}
 	}
-	if x.Type == "headers" {
-		if text := headersMatchProblem(b.Arguments); text != "" {
+	if t := exchangeTypeNamed(x.Type); t != nil && t.bindingProblem != nil {
+		if text := t.bindingProblem(v, b); text != "" {
 			return Reply{Reason: ReasonInvalidBinding, Detail: text}
 		}
 	}
 	return Reply{Existed: v.HasBinding(b)}
-}
-
-// headersMatchProblem returns RabbitMQ's text for an x-match that a headers exchange refuses.
-func headersMatchProblem(args Arguments) string {
-	v, ok := args.Get("x-match")
-	if !ok {
-		return ""
-	}
-	s, ok := v.AsString()
-	if !ok {
-		return "Invalid x-match field type " + v.Type() + " (value " + erlangTerm(v) + "); expected longstr"
-	}
-	switch s {
-	case "all", "any", "all-with-x", "any-with-x":
-		return ""
-	}
-	return "Invalid x-match field value " + erlangTerm(v) + "; expected all, any, all-with-x, or any-with-x"
 }
 
 func (v *View) checkPutPermission(p *Permission) Reply {

@@ -37,7 +37,7 @@ const (
 	ReasonSystemExchange Reason = 14
 	// ReasonReservedName: a new name must not begin with "amq.".
 	ReasonReservedName Reason = 15
-	// ReasonInvalidBinding: the exchange type refuses the binding; Detail is the text.
+	// ReasonInvalidBinding: the exchange type refuses the binding, or the arguments of an exchange; Detail is the text.
 	ReasonInvalidBinding Reason = 16
 	// ReasonStaleBoot: a higher incarnation, or a twin of this one, is registered; Count is its counter.
 	ReasonStaleBoot Reason = 17

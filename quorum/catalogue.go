@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,7 +66,7 @@ func newCatalogue(h *Host) *catalogue {
 func (c *catalogue) install(m *meta.Machine) {
 	c.m = m
 	v := m.View()
-	c.state.Store(&Catalogue{View: v, Router: exchange.Compile(v)})
+	c.state.Store(&Catalogue{View: v, Router: exchange.Compile(v, exchange.Node{Random: rand.Uint64, Local: c.host.local})})
 }
 
 // Catalogue returns the present view and router. Both are immutable.

@@ -68,6 +68,24 @@ func queueConfig(q *meta.Queue) queue.Config {
 	return cfg
 }
 
+// local tells whether this node serves a queue: it is its home, or leads its group. Of a group that has no leader here, one that sleeps, every node with a replica is taken for it.
+func (h *Host) local(id meta.QueueID) bool {
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return false
+	}
+	if !q.Durable {
+		return q.Home == h.node
+	}
+	if v, ok := h.slots.Load(id); ok {
+		if _, leader := v.(*slot).leader(); leader != 0 {
+			return leader == h.node
+		}
+	}
+	_, ok := q.MemberOn(h.node)
+	return ok
+}
+
 // touch starts a queue that is wanted. It returns at once.
 func (h *Host) touch(id meta.QueueID) {
 	s, err := h.slot(id)

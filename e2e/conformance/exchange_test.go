@@ -14,6 +14,8 @@ import (
 func TestExchanges(t *testing.T) {
 	b := harness.StartOrExternal(t, harness.Options{})
 	for name, test := range map[string]func(*testing.T, *pair){
+		"consistent hash":                        consistentHash,
+		"consistent hash: refused":               consistentHashRefused,
 		"headers":                                headersExchange,
 		"headers: binding refused":               headersRefused,
 		"carbon copies":                          carbonCopies,
@@ -25,6 +27,8 @@ func TestExchanges(t *testing.T) {
 		"alternate exchange and carbon copies":   alternateAndCopies,
 		"alternate exchange: default exchange":   alternateDefault,
 		"alternate exchange: declaration":        alternateDeclared,
+		"local random":                           localRandom,
+		"random":                                 randomExchange,
 		"permissions of alternate exchanges":     alternatePermissions,
 		"permissions of bindings":                bindPermissions,
 		"passive declaration without permission": passiveDeclaration,
