@@ -8,12 +8,15 @@ GOFILES  = find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/
 UISOURCES := $(shell find management-ui/src management-ui/public -type f) $(wildcard management-ui/*.*)
 T       ?= 10s
 ARGS    ?=
+# The RabbitMQ whose answers are recorded.
+AMQP    ?= amqp://guest:guest@127.0.0.1:5672/
+HTTP    ?= http://guest:guest@127.0.0.1:15672
 
 .DEFAULT_GOAL := help
-.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full ui-test clean tools fmt-check
+.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full transcripts ui-test clean tools fmt-check
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 tools:
 	@bash .ci/tools go
@@ -82,6 +85,10 @@ fuzz: tools ## run every fuzz target for T=10s
 
 e2e: build ## run the end-to-end tests on bin/warren and bin/amqpctl (RUN=pattern for some)
 	@bash .ci/test e2e $(RUN)
+
+transcripts: tools ## record anew what RabbitMQ 3.10 answers (AMQP=URL HTTP=URL of a running one)
+	@curl -sf -o /dev/null "$(HTTP)/api/overview" || { echo "no RabbitMQ at $(HTTP): name a running one, of version 3.10, with AMQP=URL HTTP=URL" >&2; exit 69; }
+	WARREN_E2E=1 WARREN_E2E_AMQP_URL="$(AMQP)" WARREN_E2E_HTTP_URL="$(HTTP)" go test -count=1 ./e2e/conformance -run TestTranscripts -record
 
 ui-test: build ## check the web UI and show it to a browser
 	@bash .ci/test ui

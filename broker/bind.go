@@ -140,12 +140,13 @@ func (ch *channel) changeBinding(op meta.Op, b *meta.Binding, noWait bool, ok am
 	if r.Reason != meta.ReasonOK {
 		return errReason(&r, destination)
 	}
-	if b.Kind == meta.ToQueue {
+	missing := op == meta.OpUnbind && !ch.view().HasBinding(b)
+	if b.Kind == meta.ToQueue && !missing {
 		if q := ch.view().Queue(b.VHost, b.Destination); q != nil && q.LockedFor(ch.c.owner) {
 			return errLocked(destination)
 		}
 	}
-	if r.Existed || op == meta.OpUnbind && !ch.view().HasBinding(b) {
+	if r.Existed || missing {
 		ch.replyUnless(noWait, ok)
 		return nil
 	}

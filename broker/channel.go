@@ -100,7 +100,7 @@ func (c *conn) openChannel(f amqp.Frame) error {
 	c.mu.Lock()
 	if open := len(c.channels); open >= c.channelMax {
 		c.mu.Unlock()
-		return errChannelsMax(open, c.channelMax).At(f.Method())
+		return errChannelsMax(open, c.channelMax) // blames no method, as RabbitMQ
 	}
 	if c.channels == nil {
 		c.channels = make(map[uint16]*channel)

@@ -1,0 +1,49 @@
+package conformance
+
+import (
+	"os"
+	"strings"
+)
+
+// behaviours reads the list of what must have a case.
+func behaviours() (rows []string) {
+	data, err := os.ReadFile("testdata/behaviours.txt")
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			rows = append(rows, line)
+		}
+	}
+	return rows
+}
+
+// elsewhere has the behaviours that are no exchange of frames, with the test that holds them.
+var elsewhere = map[string]string{
+	"1.4 queue.delete: protected queue": "no queue is protected",
+	"1.4 queue without a leader":        "e2e/cluster TestPartition: a queue whose majority is away answers 404 after a time",
+	"9.35 guest from elsewhere":         "TestLoopbackUsers of packages broker and management",
+	"9.40 definitions":                  "comes with definitions",
+}
+
+// pendings has what cases may wait for, and why.
+var pendings = map[string]string{
+	"tx":              "transactions are not there yet",
+	"direct reply-to": "direct reply-to is not there yet",
+	"channel qos":     "basic.qos with global is not there yet",
+	"topic":           "topic permissions are not there yet",
+	"limits":          "limits of users and virtual hosts are not there yet",
+	"consistent hash": "the exchange type is not there yet",
+	"alarms":          "alarms are not there yet",
+	"immediate":       "basic.publish with immediate is not there yet",
+	"dead letters":    "dead letters come later",
+	"ttl":             "messages do not expire yet",
+	"max-length":      "limits of queues come later",
+	"delivery limit":  "limits of deliveries come later",
+	"single active":   "single active consumers come later",
+	"policies":        "policies come later",
+	"delay":           "delayed messages come later",
+	"timeout":         "consumer timeouts come later",
+	"definitions":     "definitions come later",
+}
