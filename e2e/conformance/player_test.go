@@ -85,7 +85,7 @@ func parseStep(line string) (step, error) {
 			return s, err
 		}
 		s.channel, s.verb = uint16(n), verb
-	} else if strings.HasPrefix(s.verb, "connection.") {
+	} else if strings.HasPrefix(s.verb, "connection.") || s.verb == "wait" && strings.HasPrefix(words[1], "connection.") {
 		s.channel = 0
 	}
 	for _, w := range words[1:] {
