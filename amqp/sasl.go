@@ -2,10 +2,12 @@ package amqp
 
 import "strings"
 
-// Names of the SASL mechanisms whose responses this package reads.
+// Names of the SASL mechanisms. The responses of the first two say who the client is, and this package reads them; those of the others say nothing.
 const (
-	MechanismPlain    = "PLAIN"
-	MechanismAMQPlain = "AMQPLAIN"
+	MechanismPlain     = "PLAIN"
+	MechanismAMQPlain  = "AMQPLAIN"
+	MechanismExternal  = "EXTERNAL"
+	MechanismAnonymous = "ANONYMOUS"
 )
 
 // Login is what a client shows to be let in.

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/tlsconf"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -34,6 +36,12 @@ type Options struct {
 	ChannelMax, ConsumersPerChannelMax, BodyBytesMax int
 	// LoopbackUsers are the users that may connect from the loopback addresses only.
 	LoopbackUsers []string
+	// Mechanisms are the login mechanisms that clients are offered, sorted; AMQPLAIN and PLAIN if nil. EXTERNAL is offered to those that showed a certificate.
+	Mechanisms []string
+	// CertificateLogin says where in a client's certificate its user's name stands.
+	CertificateLogin tlsconf.Login
+	// AnonymousUser and AnonymousPass are what a client logs in as with ANONYMOUS.
+	AnonymousUser, AnonymousPass string
 }
 
 // Broker serves AMQP clients. Make one with New; its methods may be called from several goroutines.
@@ -78,6 +86,9 @@ func New(opt Options) *Broker {
 func (o *Options) fill() {
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Mechanisms == nil {
+		o.Mechanisms = []string{amqp.MechanismAMQPlain, amqp.MechanismPlain}
 	}
 	fillText(&o.Product, "RabbitMQ")
 	fillText(&o.Version, "4.3.0")

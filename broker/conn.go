@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"net"
 	"os"
@@ -30,10 +31,12 @@ const (
 type conn struct {
 	b  *Broker
 	id uint64
-	nc net.Conn
-	in *amqp.Reader
-	// label is "ip:port -> ip:port".
-	label string
+	// socket is what was accepted, nc what AMQP is spoken over: the socket, or TLS on it once the connection has arrived.
+	socket, nc net.Conn
+	by         *Entrance
+	in         *amqp.Reader
+	// ends are replaced once, by those of a PROXY header.
+	ends atomic.Pointer[ends]
 	// peer is fixed by the handshake.
 	peer
 	trusted bool // guarded by Broker.mu
@@ -75,6 +78,8 @@ type conn struct {
 
 // peer is what the handshake learnt of a client.
 type peer struct {
+	tls           *ConnectionTLS    // nil without TLS
+	certificate   *x509.Certificate // the client's, verified; nil if it showed none
 	user, vhost   string
 	mechanism     string
 	properties    amqp.Table
@@ -95,8 +100,10 @@ type work struct {
 	dirty             []*channel
 }
 
-func newConn(b *Broker, nc net.Conn) *conn {
-	c := &conn{b: b, nc: nc, connectedAt: time.Now(), label: nc.RemoteAddr().String() + " -> " + nc.LocalAddr().String()}
+func newConn(b *Broker, nc net.Conn, by *Entrance) *conn {
+	c := &conn{b: b, socket: nc, nc: nc, by: by, connectedAt: time.Now()}
+	c.ends.Store(newEnds(nc.RemoteAddr(), nc.LocalAddr()))
+	c.out.broken = by.isGuarded() // until it has arrived
 	c.windowLeft.Store(limits.ConnectionWindowBytes)
 	c.in = amqp.NewReader(source0{c}, &sharedReadBuffers, uint32(b.opt.UntunedFrameBytesMax))
 	c.room.L = &c.waitMu
@@ -125,8 +132,22 @@ func (s source0) Read(p []byte) (int, error) {
 
 func (c *conn) isOpen() bool { return connState(c.state.Load()) == connOpen }
 
-// serve runs the handshake. What comes after has a goroutine with a fresh, small stack.
+// serve lets the connection arrive and runs the handshake. What comes after has a goroutine with a fresh, small stack.
 func (c *conn) serve() {
+	ok := false
+	defer func() {
+		if !ok {
+			c.end()
+		}
+	}()
+	defer c.guard()
+	if ok = c.arrive(); ok {
+		go c.greet()
+	}
+}
+
+// greet runs the handshake of AMQP.
+func (c *conn) greet() {
 	ok := false
 	defer func() {
 		if !ok {
@@ -325,7 +346,9 @@ func (c *conn) fail(e *amqp.Error) {
 		c.b.log.Warn("closing a connection because of an error", "connection", c.name(), "error", e.Error())
 	}
 	m := e.ConnectionClose()
-	c.sendLast(&m)
+	if !c.sendLast(&m) {
+		c.cut()
+	}
 	c.cutAfter(c.closeTimeout(was))
 	c.signal()
 	go func() {
@@ -364,11 +387,17 @@ func (c *conn) linger() {
 	if !c.flushed(lingerMax) {
 		return
 	}
-	if tcp, ok := c.nc.(*net.TCPConn); ok {
+	if c.nc != c.socket { // says in TLS that nothing follows
+		_ = c.nc.(closeWriter).CloseWrite()
+	}
+	if tcp, ok := c.socket.(closeWriter); ok {
 		_ = tcp.CloseWrite()
 		c.discard(lingerMax)
 	}
 }
+
+// closeWriter is a connection of which one half can be closed: TCP, TLS.
+type closeWriter interface{ CloseWrite() error }
 
 const (
 	// lingerMax is how long a closed connection waits for its peer to close, too.
@@ -437,10 +466,10 @@ func (c *conn) end() {
 	c.b.remove(c)
 }
 
-// cut closes the socket. An executor that waits for room need not go on. It must not be called with a lock held.
+// cut closes the socket, without a farewell: TLS would wait for a peer that does not read. An executor that waits for room need not go on. It must not be called with a lock held.
 func (c *conn) cut() {
 	c.isCut.Store(true)
-	_ = c.nc.Close()
+	_ = c.socket.Close()
 	c.signal()
 }
 
@@ -448,4 +477,4 @@ func (c *conn) cut() {
 func (c *conn) cutAfter(d time.Duration) { c.cutDue.Store(c.b.tick.Load() + ticks(d)) }
 
 // name is how operators know the connection.
-func (c *conn) name() string { return c.label }
+func (c *conn) name() string { return c.ends.Load().label }

@@ -151,6 +151,10 @@ func errMechanism(mechanism string) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyCommandInvalid, "unknown authentication mechanism '%s'", mechanism)
 }
 
+func errMechanismNotOffered(name string) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyCommandInvalid, "invalid authentication mechanism '%s'", name)
+}
+
 func errNegotiatedLow(what string, value, least int) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyNotAllowed, "negotiated %s = %d is lower than the minimum allowed value (%d)", what, value, least)
 }

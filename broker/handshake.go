@@ -1,24 +1,23 @@
 package broker
 
 import (
+	"strings"
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
-	"github.com/warrenmq/warren/meta"
 )
 
 const (
-	mechanisms = amqp.MechanismAMQPlain + " " + amqp.MechanismPlain
-	locales    = "en_US"
+	locales = "en_US"
 	// silentCloseDelay is how long a refused client that does not understand connection.close waits for its socket to close, as in RabbitMQ.
 	silentCloseDelay = 3 * time.Second
 )
 
 // handshake takes the connection from its first byte to connection.open-ok. false: it is over.
 func (c *conn) handshake() bool {
-	start := time.Now()
-	_ = c.nc.SetReadDeadline(start.Add(min(limits.HeaderTimeoutMillis*time.Millisecond, c.b.opt.HandshakeTimeout)))
+	start := c.connectedAt
+	_ = c.nc.SetReadDeadline(earlier(time.Now().Add(limits.HeaderTimeoutMillis*time.Millisecond), start.Add(c.b.opt.HandshakeTimeout)))
 	ok, err := c.in.ReadProtocolHeader()
 	if err != nil {
 		return false
@@ -80,7 +79,7 @@ func (earlyClose) Error() string { return "broker: closed by the client during t
 var errClosedEarly error = earlyClose{}
 
 func (c *conn) negotiate() error {
-	c.send(0, &amqp.ConnectionStart{VersionMajor: 0, VersionMinor: 9, ServerProperties: c.b.serverProperties(), Mechanisms: mechanisms, Locales: locales})
+	c.send(0, &amqp.ConnectionStart{VersionMajor: 0, VersionMinor: 9, ServerProperties: c.b.serverProperties(), Mechanisms: strings.Join(c.mechanisms(), " "), Locales: locales})
 	var startOk amqp.ConnectionStartOk
 	if err := c.expect(&startOk, "starting"); err != nil {
 		return err
@@ -148,61 +147,6 @@ func (c *conn) takeProperties(properties amqp.Table) {
 	}
 	c.cancelNotify = has("consumer_cancel_notify")
 	c.authFailClose = has("authentication_failure_close")
-}
-
-// login checks who the client is.
-func (c *conn) login(m *amqp.ConnectionStartOk) error {
-	var login amqp.Login
-	var err error
-	switch m.Mechanism {
-	case amqp.MechanismPlain:
-		login, err = amqp.ParsePlain(m.Response)
-	case amqp.MechanismAMQPlain:
-		login, err = amqp.ParseAMQPlain(m.Response)
-	default:
-		return errMechanism(m.Mechanism)
-	}
-	if err != nil {
-		return err
-	}
-	c.mechanism = m.Mechanism
-	c.b.totals.authAttempts.Add(1)
-	user, problem := c.b.authenticate(login.User, login.Password, isLoopback(c.nc.RemoteAddr()))
-	if problem == "" {
-		c.b.totals.authSucceeded.Add(1)
-		c.user = user.Name
-		return nil
-	}
-	c.b.totals.authFailed.Add(1)
-	c.b.log.Warn("login refused", "connection", c.name(), "user", login.User, "mechanism", m.Mechanism, "reason", problem)
-	if c.authFailClose {
-		return errLoginRefused(m.Mechanism)
-	}
-	c.discard(silentCloseDelay)
-	return errClosedEarly
-}
-
-// nobody's hash is compared where there is no user of the name, so that the time does not tell.
-var nobody = meta.User{PasswordHash: meta.HashPassword([4]byte{1, 2, 3, 4}, []byte("nobody"))}
-
-// authenticate returns the user if the password is right and the user may come from there, else what is wrong, for the log alone.
-func (b *Broker) authenticate(name, password string, local bool) (*meta.User, string) {
-	user := b.host.Catalogue().View.User(name)
-	if user == nil {
-		meta.CheckPassword(nobody.HashingAlgorithm, nobody.PasswordHash, []byte(password))
-		return nil, "no such user"
-	}
-	if !meta.CheckPassword(user.HashingAlgorithm, user.PasswordHash, []byte(password)) {
-		return nil, "wrong password"
-	}
-	if !local {
-		for _, name := range b.opt.LoopbackUsers {
-			if name == user.Name {
-				return nil, "the user can only connect via localhost"
-			}
-		}
-	}
-	return user, ""
 }
 
 // tune negotiates limits. The client's heartbeat holds both ways; its 0 for another limit stands for the broker's.

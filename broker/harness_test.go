@@ -75,7 +75,7 @@ func (b *testBroker) listen() string {
 	if err != nil {
 		b.tb.Fatal(err)
 	}
-	go func() { _ = b.Serve(l) }()
+	go func() { _ = b.Serve(l, nil) }()
 	return l.Addr().String()
 }
 

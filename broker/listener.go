@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"time"
 )
 
@@ -13,8 +15,26 @@ const (
 	keepAlivePeriod = 30 * time.Second
 )
 
-// Serve accepts connections until the listener closes; it closes with Shutdown. It returns nil after Shutdown and the listener's error otherwise.
-func (b *Broker) Serve(l net.Listener) error {
+// Entrance says what clients of a listener have to pass before AMQP begins.
+type Entrance struct {
+	// TLS returns the configuration for the next connection; nil for a listener without TLS. TLSTimeout bounds the handshake.
+	TLS        func() *tls.Config
+	TLSTimeout time.Duration
+	// Proxies are the addresses from which connections may come, each with a PROXY header in front; where there are none, no header is read.
+	Proxies []netip.Prefix
+}
+
+// unguarded is the entrance where AMQP begins at once.
+var unguarded Entrance
+
+func (e *Entrance) isGuarded() bool { return e.TLS != nil || len(e.Proxies) > 0 }
+
+// Serve accepts connections until the listener closes; it closes with Shutdown. It returns nil after Shutdown and the listener's error otherwise. Without an Entrance AMQP begins at
+// once.
+func (b *Broker) Serve(l net.Listener, by *Entrance) error {
+	if by == nil {
+		by = &unguarded
+	}
 	b.mu.Lock()
 	if b.closing {
 		b.mu.Unlock()
@@ -29,7 +49,7 @@ func (b *Broker) Serve(l net.Listener) error {
 		nc, err := l.Accept()
 		if err == nil {
 			pause = 0
-			b.ServeConn(nc)
+			b.serveConn(nc, by)
 			continue
 		}
 		if b.isClosing() {
@@ -61,12 +81,14 @@ func (b *Broker) isClosing() bool {
 	return b.closing
 }
 
-// ServeConn serves one connection that was accepted elsewhere, in a goroutine of its own.
-func (b *Broker) ServeConn(nc net.Conn) {
+// ServeConn serves one connection that was accepted elsewhere, in a goroutine of its own, without TLS.
+func (b *Broker) ServeConn(nc net.Conn) { b.serveConn(nc, &unguarded) }
+
+func (b *Broker) serveConn(nc net.Conn, by *Entrance) {
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepAlivePeriod, Interval: keepAlivePeriod / 3})
 	}
-	c := newConn(b, nc)
+	c := newConn(b, nc, by)
 	if !b.admit(c) {
 		_ = nc.Close()
 		return

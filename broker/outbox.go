@@ -30,7 +30,8 @@ type outbox struct {
 	// touched are the sources with deliveries in buf, confirms the channels with confirms to be made out.
 	touched  []*source
 	confirms []*channel
-	// writing says that a writer lives; sealed that nothing more may be added, for connection.close is in buf or the socket is broken.
+	// writing says that a writer lives; sealed that nothing more may be added, for connection.close is in buf or the socket is broken; broken that nothing can be written, any more or, before the
+	// connection has arrived, yet.
 	writing, sealed, broken bool
 	flushes                 []chan struct{}
 }
@@ -90,16 +91,18 @@ func (c *conn) send(channel uint16, m amqp.Method) {
 	o.mu.Unlock()
 }
 
-// sendLast appends one method behind which nothing comes: connection.close and its answer. A second last one is for the close that crosses ours.
-func (c *conn) sendLast(m amqp.Method) {
+// sendLast appends one method behind which nothing comes: connection.close and its answer. A second last one is for the close that crosses ours. false: it cannot be written.
+func (c *conn) sendLast(m amqp.Method) bool {
 	o := &c.out
 	o.mu.Lock()
-	if !o.broken {
-		c.appendReply(0, m)
-		c.wakeLocked()
-	}
+	defer o.mu.Unlock()
 	o.sealed = true
-	o.mu.Unlock()
+	if o.broken {
+		return false
+	}
+	c.appendReply(0, m)
+	c.wakeLocked()
+	return true
 }
 
 func (c *conn) appendReply(channel uint16, m amqp.Method) {

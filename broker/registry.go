@@ -29,10 +29,19 @@ type Connection struct {
 	// Host and Port are this end, PeerHost and PeerPort the client's.
 	Host, PeerHost string
 	Port, PeerPort int
+	// TLS is nil for a connection without.
+	TLS *ConnectionTLS
 	// ReceivedBytes, ReceivedFrames, SentBytes and SentWrites count what went over the socket.
 	ReceivedBytes, ReceivedFrames, SentBytes, SentWrites uint64
 	// PendingBytes wait to be written.
 	PendingBytes int
+}
+
+// ConnectionTLS is what operators see of a connection's TLS, in RabbitMQ's words. It does not change.
+type ConnectionTLS struct {
+	Protocol, KeyExchange, Cipher, Hash string
+	// PeerSubject, PeerIssuer and PeerValidity describe the client's certificate; empty if it showed none.
+	PeerSubject, PeerIssuer, PeerValidity string
 }
 
 // Channel is what operators see of a channel.
@@ -99,8 +108,9 @@ func (c *conn) show() Connection {
 		ReceivedBytes: c.receivedBytes.Load(), ReceivedFrames: c.receivedFrames.Load(),
 		SentBytes: c.sentBytes.Load(), SentWrites: c.sentWrites.Load(),
 	}
-	out.Host, out.Port = splitAddr(c.nc.LocalAddr())
-	out.PeerHost, out.PeerPort = splitAddr(c.nc.RemoteAddr())
+	ends := c.ends.Load()
+	out.Host, out.Port = splitAddr(ends.own)
+	out.PeerHost, out.PeerPort = splitAddr(ends.peer)
 	switch connState(c.state.Load()) {
 	case connHandshake:
 		return out
@@ -116,7 +126,7 @@ func (c *conn) show() Connection {
 		}
 	}
 	out.User, out.VHost, out.Mechanism = c.user, c.vhost, c.mechanism
-	out.ChannelMax, out.FrameMax, out.Heartbeat, out.Properties = c.channelMax, c.frameMax, c.heartbeat, c.properties
+	out.ChannelMax, out.FrameMax, out.Heartbeat, out.Properties, out.TLS = c.channelMax, c.frameMax, c.heartbeat, c.properties, c.tls
 	c.mu.Lock()
 	out.Channels = len(c.channels)
 	c.mu.Unlock()
@@ -166,7 +176,7 @@ func (c *conn) sortedChannels() []*channel {
 func (ch *channel) show() Channel {
 	c := ch.c
 	out := Channel{Connection: c.name(), Number: int(ch.number), User: c.user, VHost: c.vhost, State: "running"}
-	out.PeerHost, out.PeerPort = splitAddr(c.nc.RemoteAddr())
+	out.PeerHost, out.PeerPort = splitAddr(c.ends.Load().peer)
 	out.Session = ch.session.ID()
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -195,7 +205,7 @@ func (b *Broker) Consumers() []Consumer {
 		if !b.trusts(c) {
 			continue
 		}
-		host, port := splitAddr(c.nc.RemoteAddr())
+		host, port := splitAddr(c.ends.Load().peer)
 		for _, ch := range c.sortedChannels() {
 			for _, cons := range ch.sortedConsumers() {
 				cons.Connection, cons.Number, cons.User, cons.PeerHost, cons.PeerPort = c.name(), int(ch.number), c.user, host, port

@@ -2,7 +2,10 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
+
+	"github.com/warrenmq/warren/internal/tlsconf"
 )
 
 // Config is every setting of one node, read and checked. It does not change after Load.
@@ -13,14 +16,14 @@ type Config struct {
 	NodeName string
 	// AMQP is what package broker needs.
 	AMQP AMQP
-	// HTTPListen is the address of the HTTP API, as net.Listen takes it.
-	HTTPListen string
+	// Login is how AMQP clients say who they are.
+	Login Login
+	// Management is where the HTTP API and the web UI are served, Metrics where /metrics is.
+	Management, Metrics HTTP
 	// PathPrefix stands before the paths of the HTTP API and the web UI: empty, or with a slash in front and none at the end.
 	PathPrefix string
 	// LoginSession is how long a browser's login lasts unused.
 	LoginSession time.Duration
-	// MetricsListen is the address of /metrics, as net.Listen takes it.
-	MetricsListen string
 	// Cluster is what package quorum needs.
 	Cluster Cluster
 	// First is what an empty data directory is filled with.
@@ -37,8 +40,14 @@ type Config struct {
 
 // AMQP is the part of Config for client connections.
 type AMQP struct {
-	// Listen are the addresses to listen on, as net.Listen takes them, at least one.
-	Listen []string
+	// Listen are the addresses to listen on without TLS, ListenTLS those with it, as net.Listen takes them; at least one in all.
+	Listen, ListenTLS []string
+	// TLS is what ListenTLS serves with, TLSTimeout bounds its handshake.
+	TLS        tlsconf.Options
+	TLSTimeout time.Duration
+	// ProxyProtocol says that every connection begins with a PROXY header and comes from Proxies.
+	ProxyProtocol bool
+	Proxies       []netip.Prefix
 	// HandshakeTimeout is the time from accept to connection.open-ok.
 	HandshakeTimeout time.Duration
 	// Heartbeat is what connection.tune proposes, in whole seconds; 0 proposes none.
@@ -55,6 +64,8 @@ type AMQP struct {
 	BodyBytesMax int
 	// PublishTimeout is when a publish that its targets have not answered is nacked.
 	PublishTimeout time.Duration
+
+	proxies map[string]netip.Prefix // by what stands in the place of $name
 }
 
 // Cluster is the part of Config for traffic between nodes.

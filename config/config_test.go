@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warrenmq/warren/internal/tlsconf"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files and docs/configuration.md instead of comparing")
@@ -49,6 +51,13 @@ func render(c *Config, err error) string {
 		}
 	}
 	fmt.Fprintf(&b, "listen %q loopback %q\n", c.AMQP.Listen, c.LoopbackUsers)
+	if len(c.AMQP.ListenTLS) > 0 || c.Management.ListenTLS != "" || c.Metrics.ListenTLS != "" {
+		fmt.Fprintf(&b, "tls %q %+v\n", c.AMQP.ListenTLS, c.AMQP.TLS)
+		fmt.Fprintf(&b, "management %+v\nprometheus %+v\n", c.Management, c.Metrics)
+	}
+	if c.AMQP.ProxyProtocol || len(c.Login.Mechanisms) != 2 {
+		fmt.Fprintf(&b, "proxies %v login %v %+v\n", c.AMQP.Proxies, c.Login.Mechanisms, c.Login.Certificate)
+	}
 	for _, n := range c.Ignored {
 		fmt.Fprintf(&b, "ignored %s (%s): %s\n", n.Key, n.Source, n.Reason)
 	}
@@ -74,9 +83,15 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		DataDir: "./data", NodeName: "rabbit@host1", HTTPListen: ":15672", LoginSession: 8 * time.Hour, MetricsListen: ":15692",
+		DataDir: "./data", NodeName: "rabbit@host1", LoginSession: 8 * time.Hour,
+		Management: HTTP{Listen: ":15672"}, Metrics: HTTP{Listen: ":15692"},
+		Login: Login{
+			Mechanisms: []string{"AMQPLAIN", "PLAIN"}, Certificate: tlsconf.Login{From: tlsconf.FromDistinguishedName, SANType: tlsconf.SANDNS},
+			AnonymousUser: "guest", AnonymousPass: "guest",
+		},
 		AMQP: AMQP{
 			Listen: []string{":5672"}, HandshakeTimeout: 10 * time.Second, Heartbeat: time.Minute, FrameBytesMax: 131072, UntunedFrameBytesMax: 8192,
+			TLSTimeout: 5 * time.Second, TLS: tlsconf.Options{DepthMax: 10},
 			ChannelMax: 2047, ConsumersPerChannelMax: 1024, BodyBytesMax: 16 << 20, PublishTimeout: 10 * time.Second,
 		},
 		Cluster:       Cluster{Name: "rabbit@host1", Listen: "127.0.0.1:25672", Advertise: "127.0.0.1:25672"},
@@ -113,8 +128,8 @@ func TestPrecedence(t *testing.T) {
 	if c.AMQP.Heartbeat != 30*time.Second || c.AMQP.ChannelMax != 20 || c.AMQP.FrameBytesMax != 5000 || c.DataDir != "./data" {
 		t.Errorf("got %+v, data dir %q", c.AMQP, c.DataDir)
 	}
-	if !slices.Equal(c.AMQP.Listen, []string{"127.0.0.1:3"}) || c.HTTPListen != "127.0.0.1:8080" || !slices.Equal(c.LoopbackUsers, []string{"bob", "guest"}) {
-		t.Errorf("listen %q, http %q, loopback users %q", c.AMQP.Listen, c.HTTPListen, c.LoopbackUsers)
+	if !slices.Equal(c.AMQP.Listen, []string{"127.0.0.1:3"}) || c.Management.Listen != "127.0.0.1:8080" || !slices.Equal(c.LoopbackUsers, []string{"bob", "guest"}) {
+		t.Errorf("listen %q, http %q, loopback users %q", c.AMQP.Listen, c.Management.Listen, c.LoopbackUsers)
 	}
 	if !strings.HasPrefix(c.NodeName, "n1@") {
 		t.Errorf("node name %q", c.NodeName)

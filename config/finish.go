@@ -24,6 +24,9 @@ func (l *loader) finish(hostName string) error {
 	}
 	slices.Sort(c.AMQP.Listen)
 	c.AMQP.Listen = slices.Compact(c.AMQP.Listen) // two names for one address are one listener
+	if err := l.finishArrival(); err != nil {
+		return err
+	}
 	if c.Cluster.Advertise == "" {
 		c.Cluster.Advertise = withHost(c.Cluster.Listen, host)
 		l.derive("cluster.advertise", c.Cluster.Advertise)

@@ -16,7 +16,7 @@ type foreign struct {
 const (
 	noErlang    = "there is no Erlang runtime to tune"
 	noMemory    = "memory and disk alarms are not part of this version"
-	noTLS       = "this version has no TLS"
+	fixedTLS    = "what is safe is fixed"
 	noLimit     = "this version does not enforce that limit"
 	noStats     = "statistics are read when asked for"
 	noFormation = "nodes find each other by cluster.join"
@@ -76,12 +76,31 @@ var foreigners = []foreign{
 	{name: "log.channel.level", reason: "log.console.level holds for every category"},
 	{name: "log.queue.level", reason: "log.console.level holds for every category"},
 	{name: "log.default.level", reason: "log.console.level holds for every category"},
+	{name: "ssl_options.honor_cipher_order", reason: fixedTLS},
+	{name: "ssl_options.honor_ecc_order", reason: fixedTLS},
+	{name: "ssl_options.secure_renegotiate", reason: fixedTLS},
+	{name: "ssl_options.reuse_sessions", reason: fixedTLS},
+	{name: "ssl_options.log_level", reason: fixedTLS},
+	{name: "ssl_options.log_alert", reason: fixedTLS},
+	{name: "management.ssl.honor_cipher_order", reason: fixedTLS},
+	{name: "management.ssl.honor_ecc_order", reason: fixedTLS},
+	{name: "management.ssl.secure_renegotiate", reason: fixedTLS},
+	{name: "management.ssl.reuse_sessions", reason: fixedTLS},
+	{name: "management.ssl.log_level", reason: fixedTLS},
+	{name: "management.ssl.log_alert", reason: fixedTLS},
+	{name: "prometheus.ssl.honor_cipher_order", reason: fixedTLS},
+	{name: "prometheus.ssl.honor_ecc_order", reason: fixedTLS},
+	{name: "prometheus.ssl.secure_renegotiate", reason: fixedTLS},
+	{name: "prometheus.ssl.reuse_sessions", reason: fixedTLS},
+	{name: "prometheus.ssl.log_level", reason: fixedTLS},
+	{name: "prometheus.ssl.log_alert", reason: fixedTLS},
 
 	{name: "log.console", reason: logsStderr, only: "true"},
 	{name: "log.console.formatter", reason: "log lines are text", only: "plaintext"},
-	{name: "proxy_protocol", reason: "this version does not read the proxy protocol", only: "false"},
+	{name: "ssl_options.client_renegotiation", reason: "clients cannot renegotiate", only: "false"},
+	{name: "management.ssl.client_renegotiation", reason: "clients cannot renegotiate", only: "false"},
+	{name: "prometheus.ssl.client_renegotiation", reason: "clients cannot renegotiate", only: "false"},
 	{name: "auth_backends.1", reason: "users are kept in the broker's own catalogue", only: "internal"},
-	{name: "auth_mechanisms.1", reason: "clients log in with PLAIN", only: "PLAIN"},
 	{name: "password_hashing_module", reason: "passwords are kept as salted SHA-256", only: "rabbit_password_hashing_sha256"},
 	{name: "default_user_tags.administrator", reason: "the first user is an administrator", only: "true"},
 	{name: "default_permissions.configure", reason: "the first user has every permission", only: ".*"},
@@ -90,16 +109,10 @@ var foreigners = []foreign{
 	{name: "prometheus.path", reason: "metrics are served at /metrics", only: "/metrics"},
 	{name: "prometheus.authentication.enabled", reason: "metrics need no password", only: "false"},
 
-	{name: "listeners.tcp", reason: "without a TCP listener nobody could connect", refuse: true},
-	{name: "listeners.ssl", reason: noTLS, refuse: true},
-	{name: "listeners.ssl.", reason: noTLS, refuse: true},
-	{name: "ssl_options.", reason: noTLS, refuse: true},
-	{name: "ssl_cert_login_from", reason: noTLS, refuse: true},
-	{name: "ssl_handshake_timeout", reason: noTLS, refuse: true},
-	{name: "management.ssl.", reason: noTLS, refuse: true},
-	{name: "prometheus.ssl.", reason: noTLS, refuse: true},
+	{name: "ssl_options.", reason: "this version has no such setting of TLS", refuse: true},
+	{name: "management.ssl.", reason: "this version has no such setting of TLS", refuse: true},
+	{name: "prometheus.ssl.", reason: "this version has no such setting of TLS", refuse: true},
 	{name: "auth_backends.", reason: "users are kept in the broker's own catalogue only", refuse: true},
-	{name: "auth_mechanisms.", reason: "clients log in with PLAIN only", refuse: true},
 	{name: "auth_http.", reason: "users are kept in the broker's own catalogue only", refuse: true},
 	{name: "auth_ldap.", reason: "users are kept in the broker's own catalogue only", refuse: true},
 	{name: "auth_oauth2.", reason: "users are kept in the broker's own catalogue only", refuse: true},

@@ -83,6 +83,8 @@ type Key struct {
 	Choices []string
 	// PartOf names the address key of which this key sets the host or the port; such a key has no default of its own.
 	PartOf string
+	// check looks at a String more closely; nil takes every one.
+	check func(text string) *problem
 	// apply puts a value that was read into the Config under construction. rest is what stands in the place of $name.
 	apply func(c *Config, rest string, v value)
 }

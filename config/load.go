@@ -173,13 +173,19 @@ func (src *Sources) fromFlags() ([]assignment, error) {
 type loader struct {
 	config    *Config
 	effective map[string]Setting
-	// listenersRank is the rank of the source that named the present listeners.
-	listenersRank int
+	// listenersRank is the rank of the source that named the present listeners of a kind.
+	listenersRank [2]int
 	// secretFile is the file that holds the cluster secret, with where it was named.
 	secretFile *assignment
 }
 
-const listeners = "listeners.tcp."
+// listenerKinds begin the names of listeners' keys.
+var listenerKinds = [2]string{"listeners.tcp", "listeners.ssl"}
+
+// listeners are the present ones of a kind.
+func (c *Config) listeners(kind int) *[]string {
+	return [...]*[]string{&c.AMQP.Listen, &c.AMQP.ListenTLS}[kind]
+}
 
 func (l *loader) assign(a *assignment) error {
 	k, rest, known := find(a.name)
@@ -199,44 +205,53 @@ func (l *loader) assign(a *assignment) error {
 		l.effective[a.name] = Setting{Key: a.name, Value: k.display(v), Source: a.source}
 		return nil
 	}
-	whole := l.config.HTTPListen
-	if k.PartOf == "prometheus.listen" {
-		whole = l.config.MetricsListen
-	}
-	l.effective[k.PartOf] = Setting{Key: k.PartOf, Value: whole, Source: a.source}
+	l.effective[k.PartOf] = Setting{Key: k.PartOf, Value: l.config.address(k.PartOf), Source: a.source}
 	return nil
+}
+
+// address is the value of a key that others set parts of.
+func (c *Config) address(key string) string {
+	switch key {
+	case "management.listen":
+		return c.Management.Listen
+	case "management.ssl.listen":
+		return c.Management.ListenTLS
+	case "prometheus.listen":
+		return c.Metrics.Listen
+	}
+	return c.Metrics.ListenTLS
 }
 
 // replace takes back what this assignment replaces though it has another name.
 func (l *loader) replace(a *assignment) {
-	switch {
-	case strings.HasPrefix(a.name, listeners):
-		if _, again := l.effective[a.name]; again || a.rank > l.listenersRank {
-			l.dropListeners(a)
+	for kind, prefix := range listenerKinds {
+		if a.name == prefix || strings.HasPrefix(a.name, prefix+".") {
+			l.replaceListeners(a, kind)
 		}
-		l.listenersRank = a.rank
-	case a.name == "loopback_users":
+	}
+	switch a.name {
+	case "loopback_users":
 		l.drop("loopback_users.")
-	case a.name == "cluster.secret":
+	case "cluster.secret":
 		l.secretFile = nil
 		delete(l.effective, "cluster.secret_file")
-	case a.name == "cluster.secret_file":
+	case "cluster.secret_file":
 		l.secretFile, l.config.Cluster.Secret = a, ""
 		delete(l.effective, "cluster.secret")
 	}
 }
 
-// dropListeners removes the listeners of earlier sources, or the one of the same name.
-func (l *loader) dropListeners(a *assignment) {
-	if a.rank > l.listenersRank {
-		l.config.AMQP.Listen = nil
-		l.drop(listeners)
-		return
+// replaceListeners removes the listeners of a kind that earlier sources named, or the one of the same name, or all if there shall be none.
+func (l *loader) replaceListeners(a *assignment, kind int) {
+	prefix, list := listenerKinds[kind], l.config.listeners(kind)
+	delete(l.effective, prefix) // none
+	if a.rank > l.listenersRank[kind] || a.name == prefix {
+		*list = nil
+		l.drop(prefix + ".")
+	} else if i := slices.Index(*list, l.effective[a.name].Value); i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
 	}
-	old := l.effective[a.name].Value
-	if i := slices.Index(l.config.AMQP.Listen, old); i >= 0 {
-		l.config.AMQP.Listen = slices.Delete(l.config.AMQP.Listen, i, i+1)
-	}
+	l.listenersRank[kind] = a.rank
 }
 
 func (l *loader) drop(prefix string) {

@@ -3,14 +3,18 @@ package config
 import (
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
 )
 
-// table is the one list of settings. To add a setting: a field in Config and a row here, then `go test ./config -rewrite` for the reference.
-var table = []Key{
+// table is the one list of settings.
+var table = slices.Concat(generalKeys, arrivalKeys)
+
+// generalKeys are its rows but for those of arrival.go. To add a setting: a field in Config and a row here, then `go test ./config -rewrite` for the reference.
+var generalKeys = []Key{
 	{
 		Name: "data_dir", Type: String, Default: "./data", ShortFlag: "data-dir",
 		Doc:   "Directory of all of the node's files. One process at a time may use it.",
@@ -110,17 +114,17 @@ var table = []Key{
 	{
 		Name: "management.listen", Type: Address, Default: ":15672", ShortFlag: "http",
 		Doc:   "Address of the HTTP API.",
-		apply: func(c *Config, _ string, v value) { c.HTTPListen = v.address },
+		apply: func(c *Config, _ string, v value) { c.Management.Listen = v.address },
 	},
 	{
 		Name: "management.tcp.ip", Type: Host, PartOf: "management.listen",
 		Doc:   "Host part of `management.listen`.",
-		apply: func(c *Config, _ string, v value) { setHost(&c.HTTPListen, v.text) },
+		apply: func(c *Config, _ string, v value) { setHost(&c.Management.Listen, v.text) },
 	},
 	{
 		Name: "management.tcp.port", Type: Int, Max: 65_535, PartOf: "management.listen",
 		Doc:   "Port part of `management.listen`.",
-		apply: func(c *Config, _ string, v value) { setPort(&c.HTTPListen, v.number) },
+		apply: func(c *Config, _ string, v value) { setPort(&c.Management.Listen, v.number) },
 	},
 	{
 		Name: "management.path_prefix", Type: Path,
@@ -135,17 +139,17 @@ var table = []Key{
 	{
 		Name: "prometheus.listen", Type: Address, Default: ":15692", ShortFlag: "metrics",
 		Doc:   "Address of `/metrics`, which needs no password.",
-		apply: func(c *Config, _ string, v value) { c.MetricsListen = v.address },
+		apply: func(c *Config, _ string, v value) { c.Metrics.Listen = v.address },
 	},
 	{
 		Name: "prometheus.tcp.ip", Type: Host, PartOf: "prometheus.listen",
 		Doc:   "Host part of `prometheus.listen`.",
-		apply: func(c *Config, _ string, v value) { setHost(&c.MetricsListen, v.text) },
+		apply: func(c *Config, _ string, v value) { setHost(&c.Metrics.Listen, v.text) },
 	},
 	{
 		Name: "prometheus.tcp.port", Type: Int, Max: 65_535, PartOf: "prometheus.listen",
 		Doc:   "Port part of `prometheus.listen`.",
-		apply: func(c *Config, _ string, v value) { setPort(&c.MetricsListen, v.number) },
+		apply: func(c *Config, _ string, v value) { setPort(&c.Metrics.Listen, v.number) },
 	},
 	{
 		Name: "cluster_name", Type: String,

@@ -35,6 +35,7 @@ func TestShortFlags(t *testing.T) {
 	want := map[string]string{
 		"data-dir": "data_dir", "amqp": "listeners.tcp.default", "http": "management.listen", "metrics": "prometheus.listen", "cluster": "cluster.listen",
 		"cluster-advertise": "cluster.advertise", "name": "node.name", "join": "cluster.join", "cluster-secret": "cluster.secret", "cluster-secret-file": "cluster.secret_file",
+		"amqps": "listeners.ssl.default", "https": "management.ssl.listen",
 	}
 	for _, k := range Keys() {
 		if k.ShortFlag != "" && want[k.ShortFlag] != k.Name {

@@ -27,6 +27,9 @@ func (k *Key) parse(text string) (value, *problem) {
 	var p *problem
 	switch k.Type {
 	case String:
+		if k.check != nil {
+			p = k.check(text)
+		}
 	case Bool:
 		v.on, p = parseBool(text)
 	case Int:

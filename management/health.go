@@ -147,7 +147,7 @@ func checkPort(c *call) error {
 }
 
 // protocolNames are other names of protocols.
-var protocolNames = map[string]string{"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqp/ssl": "amqps", "management": "http", "prometheus": "http/prometheus"}
+var protocolNames = map[string]string{"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl", "management": "http", "prometheus": "http/prometheus"}
 
 // checkProtocols is GET /health/checks/protocol-listener/PROTOCOL,PROTOCOL...: RabbitMQ up to 4.0 takes one protocol and names it under another key, which is there, too.
 func checkProtocols(c *call) error {

@@ -82,7 +82,7 @@ func startRealNode(t *testing.T, cfg quorum.Config) *realNode {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- b.Serve(l) }()
+	go func() { served <- b.Serve(l, nil) }()
 	s := New(Options{
 		Host: host, Broker: b, Log: log, Version: "0.1.0", DataDir: dir.Path(), LoopbackUsers: []string{"guest"},
 		Listeners: func() []Listener { return []Listener{{"amqp", "127.0.0.1", 5672}, {"http", "127.0.0.1", 15672}} },

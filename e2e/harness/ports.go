@@ -20,6 +20,12 @@ var givenPorts struct {
 	used map[int]bool
 }
 
+// FreeAddress returns a loopback address with a port like freePort's, for a broker that listens in more places than usual.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
 // freePort returns a loopback port that nobody listens on and that this process has not given away before.
 func freePort() (int, error) {
 	givenPorts.mu.Lock()

@@ -36,8 +36,11 @@ type node struct {
 
 	clients atomic.Pointer[broker.Broker]
 
+	certs certificates
+	http  []door // where operators are served
+
 	mu   sync.Mutex
-	amqp []net.Listener // where clients are served
+	amqp []door // where clients are served
 }
 
 // errNotListening says that the AMQP port is not open yet.
@@ -74,11 +77,14 @@ func (n *node) start(ctx context.Context) error {
 	for _, notice := range n.cfg.Ignored {
 		n.log.Warn("a setting does nothing in this version", "key", notice.Key, "source", notice.Source, "reason", notice.Reason)
 	}
-	web, err := n.listen("the HTTP API", "management.tcp.port", n.cfg.HTTPListen)
+	if err := n.openCertificates(); err != nil {
+		return err
+	}
+	web, err := n.httpDoors("the HTTP API", "management", "", &n.cfg.Management, n.certs.management)
 	if err != nil {
 		return err
 	}
-	metrics, err := n.listen("metrics", "prometheus.tcp.port", n.cfg.MetricsListen)
+	metrics, err := n.httpDoors("metrics", "prometheus", "/prometheus", &n.cfg.Metrics, n.certs.metrics)
 	if err != nil {
 		return err
 	}
@@ -106,18 +112,25 @@ func (n *node) start(ctx context.Context) error {
 		}
 	})
 	n.serveOperators(host, clients, web, metrics, port)
-	for _, addr := range n.cfg.AMQP.Listen {
-		l, err := n.listen("AMQP", "listeners.tcp.default", addr)
-		if err != nil {
+	for _, address := range n.cfg.AMQP.Listen {
+		if err := n.openToClients(clients, "amqp", "listeners.tcp.default", address, nil); err != nil {
 			return err
 		}
-		n.mu.Lock()
-		n.amqp = append(n.amqp, l)
-		n.mu.Unlock()
-		go n.serveClients(clients, l)
 	}
-	n.log.Info("ready", "node", n.cfg.NodeName, "version", n.version, "data", n.cfg.DataDir, "amqp", n.cfg.AMQP.Listen, "http", web.Addr().String(), "metrics", metrics.Addr().String())
+	for _, address := range n.cfg.AMQP.ListenTLS {
+		if err := n.openToClients(clients, "amqp/ssl", "listeners.ssl.default", address, n.certs.amqp); err != nil {
+			return err
+		}
+	}
+	n.log.Info("ready", "node", n.cfg.NodeName, "version", n.version, "data", n.cfg.DataDir, "amqp", n.cfg.AMQP.Listen, "amqps", n.cfg.AMQP.ListenTLS, "http", addresses(web), "metrics", addresses(metrics))
 	return nil
+}
+
+func addresses(doors []door) (list []string) {
+	for _, d := range doors {
+		list = append(list, d.Addr().String())
+	}
+	return list
 }
 
 // onStop has f called when the node stops; the last one first.
@@ -186,7 +199,7 @@ func founding(first config.First) ([]meta.Command, error) {
 }
 
 func (n *node) newBroker(host *quorum.Host) *broker.Broker {
-	a := n.cfg.AMQP
+	a, login := &n.cfg.AMQP, &n.cfg.Login
 	heartbeat := a.Heartbeat
 	if heartbeat == 0 {
 		heartbeat = -1 // proposes none
@@ -195,13 +208,8 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
 		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers,
+		Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})
-}
-
-func (n *node) serveClients(clients *broker.Broker, l net.Listener) {
-	if err := clients.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) {
-		n.fail(fmt.Errorf("the AMQP listener on %s failed: %w", l.Addr(), err))
-	}
 }
 
 // serveHTTP serves until the node stops.

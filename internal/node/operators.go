@@ -2,6 +2,7 @@ package node
 
 import (
 	"net"
+	"slices"
 
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/management"
@@ -9,42 +10,48 @@ import (
 )
 
 // serveOperators serves the HTTP API and the metrics.
-func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, web, metrics, cluster net.Listener) {
+func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, web, metrics []door, cluster net.Listener) {
+	n.http = slices.Concat([]door{{"clustering", cluster, nil}}, web, metrics)
 	api := management.New(management.Options{
 		Host: host, Broker: clients, Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
 		Secret: n.secret, SessionLife: n.cfg.LoginSession, PathPrefix: n.cfg.PathPrefix,
-		Listeners: func() []management.Listener { return n.listeners(web, metrics, cluster) },
+		Listeners: n.listeners,
 	})
 	n.onStop(api.Close)
-	n.serveHTTP(management.NewHTTPServer(api.Handler(), n.log), web)
-	n.serveHTTP(management.NewHTTPServer(api.MetricsHandler(), n.log), metrics)
+	for _, d := range web {
+		n.serveHTTP(management.NewHTTPServer(api.Handler(), n.log), d)
+	}
+	for _, d := range metrics {
+		n.serveHTTP(management.NewHTTPServer(api.MetricsHandler(), n.log), d)
+	}
 }
 
 // ready says why clients are not served, nil if they are.
 func (n *node) ready() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.amqp) < len(n.cfg.AMQP.Listen) {
+	if len(n.amqp) < len(n.cfg.AMQP.Listen)+len(n.cfg.AMQP.ListenTLS) {
 		return errNotListening
 	}
 	return nil
 }
 
 // listeners lists where the node listens now.
-func (n *node) listeners(web, metrics, cluster net.Listener) []management.Listener {
+func (n *node) listeners() []management.Listener {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	list := make([]management.Listener, 0, len(n.amqp)+3)
-	for _, l := range n.amqp {
-		list = append(list, listener("amqp", l))
+	doors := slices.Concat(n.amqp, n.http)
+	n.mu.Unlock()
+	list := make([]management.Listener, 0, len(doors))
+	for _, d := range doors {
+		list = append(list, d.show())
 	}
-	return append(list, listener("clustering", cluster), listener("http", web), listener("http/prometheus", metrics))
+	return list
 }
 
-func listener(protocol string, l net.Listener) management.Listener {
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return management.Listener{Protocol: protocol}
+func (d *door) show() management.Listener {
+	out := management.Listener{Protocol: d.protocol}
+	if addr, ok := d.Addr().(*net.TCPAddr); ok {
+		out.IP, out.Port = addr.IP.String(), addr.Port
 	}
-	return management.Listener{Protocol: protocol, IP: addr.IP.String(), Port: addr.Port}
+	return out
 }

@@ -1,0 +1,19 @@
+package limits
+
+// Bounds of how clients arrive.
+const (
+	// TLSHandshakeTimeoutMillis is the default of key ssl_handshake_timeout: how long a TLS handshake may take, else the socket is closed. Used by config.
+	TLSHandshakeTimeoutMillis = 5_000
+
+	// CertificateFileBytesMax bounds a file of certificates or of a key; a larger one is not used. Used by internal/tlsconf.
+	CertificateFileBytesMax = 1 << 20
+
+	// CertificatePollMillis is the pause between two looks at whether certificates' files have changed. Used by internal/node.
+	CertificatePollMillis = 3_000
+
+	// TLSDepthMax is the default of the keys ssl_options.depth: certificates between a client's and an authority's. Used by config.
+	TLSDepthMax = 10
+
+	// ProxyHeaderBytesMax bounds what may follow the fixed part of a PROXY header of version 2, addresses and all; beyond it the connection is closed. Used by internal/proxyproto.
+	ProxyHeaderBytesMax = 2_048
+)
