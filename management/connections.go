@@ -175,16 +175,31 @@ func (c *call) writeConnection(w *writer, l locatedConnection) {
 	w.Int("port", int64(x.Port))
 	w.Str("peer_host", x.PeerHost)
 	w.Int("peer_port", int64(x.PeerPort))
-	w.Bool("ssl", false)
-	for _, key := range [...]string{"ssl_protocol", "ssl_cipher", "ssl_hash", "ssl_key_exchange", "peer_cert_issuer", "peer_cert_subject", "peer_cert_validity"} {
-		w.Null(key)
-	}
+	writeTLS(w, x.TLS)
 	w.Counter("recv_oct", x.ReceivedBytes, t, connectionReceived)
 	w.Counter("send_oct", x.SentBytes, t, connectionSent)
 	w.Uint("recv_cnt", x.ReceivedFrames)
 	w.Uint("send_cnt", 0)
 	w.Int("send_pend", int64(x.PendingBytes))
 	writeProcess(w)
+}
+
+// writeTLS writes how a connection is encrypted, and whose certificate the client showed.
+func writeTLS(w *writer, x *broker.ConnectionTLS) {
+	w.Bool("ssl", x != nil)
+	if x == nil {
+		x = &broker.ConnectionTLS{}
+	}
+	for _, field := range [...]struct{ key, text string }{
+		{"ssl_protocol", x.Protocol}, {"ssl_cipher", x.Cipher}, {"ssl_hash", x.Hash}, {"ssl_key_exchange", x.KeyExchange}, {"peer_cert_issuer", x.PeerIssuer},
+		{"peer_cert_subject", x.PeerSubject}, {"peer_cert_validity", x.PeerValidity},
+	} {
+		if field.text == "" {
+			w.Null(field.key)
+		} else {
+			w.Str(field.key, field.text)
+		}
+	}
 }
 
 // writeProcess writes what RabbitMQ tells of Erlang processes; strict readers want the keys.

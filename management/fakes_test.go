@@ -163,7 +163,7 @@ func startFixture(t testing.TB, host *fakeHost, change ...func(*Options)) *fixtu
 	opt := Options{
 		Host: f.host, Broker: f.broker, Log: slog.New(slog.DiscardHandler), Version: "0.1.0", LoopbackUsers: []string{"guest"},
 		Listeners: func() []Listener {
-			return []Listener{{"amqp", "::", 5672}, {"http", "::", 15672}, {"http/prometheus", "127.0.0.1", 15692}}
+			return []Listener{{Protocol: "amqp", IP: "::", Port: 5672}, {Protocol: "http", IP: "::", Port: 15672}, {Protocol: "http/prometheus", IP: "127.0.0.1", Port: 15692}}
 		},
 	}
 	for _, c := range change {

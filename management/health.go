@@ -1,11 +1,14 @@
 package management
 
 import (
+	"crypto/x509"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/warrenmq/warren/meta"
 )
@@ -177,15 +180,62 @@ func checkProtocols(c *call) error {
 	})
 }
 
-// checkCertificates is GET /health/checks/certificate-expiration/NUMBER/UNIT. There are no certificates.
+// unitSeconds are the units of checkCertificates, months and years without leap days, as in RabbitMQ.
+var unitSeconds = map[string]int64{"days": 86_400, "weeks": 7 * 86_400, "months": 365 * 86_400 / 12, "years": 365 * 86_400}
+
+// checkCertificates is GET /health/checks/certificate-expiration/NUMBER/UNIT: whether a certificate that this node listens with, or an authority of clients, ends within that time.
 func checkCertificates(c *call) error {
-	if n, err := strconv.Atoi(c.params[0]); err != nil || n < 0 {
+	n, err := strconv.Atoi(c.params[0])
+	if err != nil || n < 0 {
 		return badRequest("Invalid expiration value.")
 	}
-	if !slices.Contains([]string{"days", "weeks", "months", "years"}, c.params[1]) {
+	unit, ok := unitSeconds[strings.ToLower(c.params[1])]
+	if !ok {
 		return badRequest("Time unit not recognised. Supported units: days, weeks, months, years.")
 	}
-	return healthy(c)
+	const yearsMax = 1_000_000
+	now := time.Now()
+	end := time.Unix(now.Unix()+min(int64(n), yearsMax)*unit, 0)
+	var ending []Listener
+	for _, l := range c.s.opt.Listeners() {
+		if x := l.Certificates; x != nil && len(endings(x.Chain, now, end))+len(endings(x.Authorities, now, end)) > 0 {
+			ending = append(ending, l)
+		}
+	}
+	if ending == nil {
+		return healthy(c)
+	}
+	return c.checked("Certificates expiring", func(w *writer) {
+		if !w.Array("expired") {
+			return
+		}
+		for _, l := range ending {
+			w.Object("")
+			w.Str("node", c.s.nodeName(c.view))
+			w.Str("protocol", l.Protocol)
+			w.Str("interface", l.IP)
+			w.Int("port", int64(l.Port))
+			w.Str("certfile", l.Certificates.CertFile)
+			w.Str("cacertfile", l.Certificates.CAFile)
+			w.Strings("certfile_expires_on", endings(l.Certificates.Chain, now, end))
+			w.Strings("cacertfile_expires_on", endings(l.Certificates.Authorities, now, end))
+			w.End()
+		}
+		w.EndArray()
+	})
+}
+
+// endings lists when the certificates end that end before a time, and says which are not valid yet.
+func endings(list []*x509.Certificate, now, end time.Time) []string {
+	var texts []string
+	for _, x := range list {
+		if x.NotBefore.After(now) {
+			texts = append(texts, "Certificate is not yet valid")
+		} else if at := x.NotAfter.UTC(); at.Before(end) {
+			texts = append(texts, fmt.Sprintf("%d-%02d-%02d %d:%02d:%02d", at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second()))
+		}
+	}
+	return texts
 }
 
 // checkQuorumCritical is GET /health/checks/node-is-quorum-critical: whether queues would be without a majority if this node went.

@@ -230,7 +230,7 @@ func (c *call) writeListeners(w *writer) {
 				w.Str("protocol", l.Protocol)
 				w.Str("ip_address", l.IP)
 				w.Int("port", int64(l.Port))
-				w.Bool("tls", false)
+				w.Bool("tls", l.TLS)
 				w.EmptyObject("socket_opts")
 				w.End()
 			}
@@ -248,9 +248,9 @@ func writeContexts(w *writer, name string, n *nodeSample) {
 	for _, l := range n.listeners {
 		description := ""
 		switch l.Protocol {
-		case "http":
+		case "http", "https":
 			description = "RabbitMQ Management"
-		case "http/prometheus":
+		case "http/prometheus", "https/prometheus":
 			description = "RabbitMQ Prometheus"
 		default:
 			continue

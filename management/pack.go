@@ -242,6 +242,21 @@ func packConnection(p *pack, s *shipped[broker.Connection]) {
 	p.int(&x.PendingBytes)
 	p.rates(&s.rates)
 	packPast(p, &s.past)
+	packTLS(p, &x.TLS)
+}
+
+func packTLS(p *pack, v **broker.ConnectionTLS) {
+	has := *v != nil
+	if p.bool(&has); !has {
+		return
+	}
+	if p.in != nil {
+		*v = new(broker.ConnectionTLS)
+	}
+	x := *v
+	for _, text := range [...]*string{&x.Protocol, &x.KeyExchange, &x.Cipher, &x.Hash, &x.PeerSubject, &x.PeerIssuer, &x.PeerValidity} {
+		p.text(text)
+	}
 }
 
 func packChannel(p *pack, s *shipped[broker.Channel]) {
@@ -318,5 +333,6 @@ func packNode(p *pack, n *nodeSample) {
 		p.text(&l.Protocol)
 		p.text(&l.IP)
 		p.int(&l.Port)
+		p.bool(&l.TLS)
 	})
 }

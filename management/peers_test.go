@@ -36,6 +36,9 @@ func fill(v reflect.Value, n *uint64) {
 		v.SetInt(int64(*n))
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(*n)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), n)
@@ -97,7 +100,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	travel(t, "traffic", packTraffic, &traffic{"v", 1, 2, 3.5, 4.5})
 	node := nodeSample{
 		resources: resources{1, 2, 3, 4, 5, 6, 7, 8, 9}, messages: counters{1, 2}, churn: counters{3}, used: counters{4}, messageRates: some, churnRates: some, usageRates: some,
-		uptimeMillis: 10, pid: 11, processors: 12, version: "13", dataDir: "14", configFiles: []string{"15", "16"}, listeners: []Listener{{"17", "18", 19}},
+		uptimeMillis: 10, pid: 11, processors: 12, version: "13", dataDir: "14", configFiles: []string{"15", "16"}, listeners: []Listener{{Protocol: "17", IP: "18", Port: 19, TLS: true}},
 	}
 	travel(t, "node", packNode, &node)
 	q := question{1, "2", "3", "4", "5", "6", "7", 8, 9, 10, 11, 12, true, 13, 14, 15, span{16, 17}}

@@ -2,6 +2,7 @@ package management
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -76,11 +77,23 @@ var _ Broker = (*broker.Broker)(nil)
 
 // Listener is a place where the node listens.
 type Listener struct {
-	// Protocol is RabbitMQ's word: amqp, clustering, http, http/prometheus.
+	// Protocol is RabbitMQ's word: amqp, amqp/ssl, clustering, http, https, http/prometheus, https/prometheus.
 	Protocol string
 	// IP is the address, :: for all; Port the port.
 	IP   string
 	Port int
+	// TLS says that it is one with TLS.
+	TLS bool
+	// Certificates are what it serves with; other nodes are not told.
+	Certificates *Certificates
+}
+
+// Certificates are what a listener proves itself with and verifies clients against.
+type Certificates struct {
+	// CertFile and CAFile are where they come from.
+	CertFile, CAFile string
+	// Chain begins with the listener's own certificate; Authorities are what clients' certificates are verified against.
+	Chain, Authorities []*x509.Certificate
 }
 
 // Alarm says that a node lacks something and holds publishers back.

@@ -49,7 +49,12 @@ func (n *node) listeners() []management.Listener {
 }
 
 func (d *door) show() management.Listener {
-	out := management.Listener{Protocol: d.protocol}
+	out := management.Listener{Protocol: d.protocol, TLS: d.certs != nil}
+	if d.certs != nil {
+		opt := d.certs.Options()
+		out.Certificates = &management.Certificates{CertFile: opt.CertFile, CAFile: opt.CAFile}
+		out.Certificates.Chain, out.Certificates.Authorities = d.certs.Certificates()
+	}
 	if addr, ok := d.Addr().(*net.TCPAddr); ok {
 		out.IP, out.Port = addr.IP.String(), addr.Port
 	}
