@@ -85,7 +85,9 @@ func startRealNode(t *testing.T, cfg quorum.Config) *realNode {
 	go func() { served <- b.Serve(l, nil) }()
 	s := New(Options{
 		Host: host, Broker: b, Log: log, Version: "0.1.0", DataDir: dir.Path(), LoopbackUsers: []string{"guest"},
-		Listeners: func() []Listener { return []Listener{{Protocol: "amqp", IP: "127.0.0.1", Port: 5672}, {Protocol: "http", IP: "127.0.0.1", Port: 15672}} },
+		Listeners: func() []Listener {
+			return []Listener{{Protocol: "amqp", IP: "127.0.0.1", Port: 5672}, {Protocol: "http", IP: "127.0.0.1", Port: 15672}}
+		},
 	})
 	web := httptest.NewUnstartedServer(nil)
 	web.Config = NewHTTPServer(s.Handler(), log)
