@@ -193,7 +193,7 @@ func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
 	s.consumers = append(s.consumers, c) // ids rise, so the order holds
 	m.roster.join(c)
 	m.roster.regained(c)
-	m.hadConsumer, m.unusedDue = true, false
+	m.hadConsumer, m.unusedDue, m.lastUse = true, false, m.seenMillis
 	return Reply{}
 }
 
@@ -217,6 +217,7 @@ func (m *Machine) cancel(p *pipeline, cmd *Command) Reply {
 // dismiss removes a consumer from the roster.
 func (m *Machine) dismiss(c *consumer) {
 	m.roster.leave(c)
+	m.lastUse = m.seenMillis
 	if m.roster.size == 0 && m.cfg.AutoDelete {
 		m.unusedDue = true
 	}

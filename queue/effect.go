@@ -18,12 +18,15 @@ const (
 	KindUnused Kind = 5
 	// KindEvicted: the sessions of (Node, BootCounter) were ended here though the node lives; if it is attached it must know.
 	KindEvicted Kind = 6
+	// KindDead: message Seq died for Reason and waits in the outbox.
+	KindDead Kind = 7
 )
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
 type Effect struct {
 	Kind          Kind
 	Redelivered   bool
+	Reason        Reason
 	Consumer      ConsumerID
 	Index         uint32
 	DeliveryCount uint32
@@ -52,6 +55,9 @@ func (e Effect) String() string {
 		return "unused"
 	case KindEvicted:
 		return fmt.Sprintf("evicted n%d.%d", e.Node, e.BootCounter)
+	}
+	if e.Kind == KindDead {
+		return fmt.Sprintf("dead #%d %s", e.Seq, e.Reason)
 	}
 	return fmt.Sprintf("effect(%d)", e.Kind)
 }

@@ -15,5 +15,10 @@ const (
 	mutantRoundRobinStuck
 	mutantReturnForgetsWindow
 	mutantFenceForgotten
+	mutantExpiresLate
+	mutantFullByOne
+	mutantDeliveryLimitEarly
+	mutantTimerKept
+	mutantSnapshotOmitsOutbox
 	mutantsEnd
 )

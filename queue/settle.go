@@ -62,15 +62,17 @@ func (m *Machine) finish(x *record, outcome Outcome, out []Effect) []Effect {
 	}
 	switch outcome {
 	case OutcomeAck, OutcomeDiscard:
-		if outcome == OutcomeAck {
-			m.totals.acked++
-		} else {
-			m.totals.discarded++
-		}
 		m.unacked.sub(x)
 		m.away.remove(x.seq)
+		if outcome == OutcomeDiscard {
+			return m.die(x, ReasonRejected, out)
+		}
+		m.totals.acked++
 		return m.release(x.seq, out)
 	case OutcomeReturn:
+		if m.cfg.CountReturns {
+			raise(&x.failures)
+		}
 	case OutcomeReturnCounted:
 		raise(&x.failures)
 	case OutcomeReturnFresh:
@@ -78,6 +80,5 @@ func (m *Machine) finish(x *record, outcome Outcome, out []Effect) []Effect {
 	default:
 		invariant.Failf("settle with outcome %d", outcome)
 	}
-	m.putBack(x)
-	return out
+	return m.putBack(x, out)
 }
