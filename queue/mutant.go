@@ -15,10 +15,9 @@ const (
 	mutantRoundRobinStuck
 	mutantReturnForgetsWindow
 	mutantFenceForgotten
-	mutantExpiresLate
-	mutantFullByOne
-	mutantDeliveryLimitEarly
-	mutantTimerKept
-	mutantSnapshotOmitsOutbox
+	mutantLimitForgetsCancelled
+	mutantMarkStays
+	mutantSyncForgetsReady
+	mutantImmediateWaits
 	mutantsEnd
 )
