@@ -12,10 +12,13 @@ import (
 const (
 	// ReaderIdleBytes is what a Reader needs while its connection says little: heartbeats and single settlements fit.
 	ReaderIdleBytes = 64
-	// ReaderBufferBytesMin is the size of the first buffer that a Reader asks for.
-	ReaderBufferBytesMin = 16 << 10
+	// ReaderBufferBytesMin is the size of the first buffer that a Reader asks for, ReaderBufferBytesTrusted the same after Trust.
+	ReaderBufferBytesMin     = 1 << 10
+	ReaderBufferBytesTrusted = 16 << 10
 	// ReaderBufferBytesMax is the size up to which a buffer grows because reads fill it. A larger frame gets a larger buffer.
 	ReaderBufferBytesMax = 64 << 10
+	// readerGrowth is by how much a buffer grows that was filled: what a peer sends makes it large, never what it announces.
+	readerGrowth = 8
 	// readsEmptyMax is how many reads without data and without an error are borne.
 	readsEmptyMax = 100
 )
@@ -51,6 +54,7 @@ type Reader struct {
 	lent       bool
 	filled     bool // the last read left no room
 	want       int  // size of the frame that has begun, once Next has checked it
+	first      int  // size of the first buffer
 	frameMax   uint32
 	err        error // a protocol error ends the stream for good
 	idle       [ReaderIdleBytes]byte
@@ -59,7 +63,7 @@ type Reader struct {
 // NewReader returns a reader of src that takes frames of up to frameMax bytes including their overhead (see SetFrameMax). With nil buffers it
 // makes its own.
 func NewReader(src io.Reader, buffers Buffers, frameMax uint32) *Reader {
-	r := &Reader{src: src, buffers: buffers}
+	r := &Reader{src: src, buffers: buffers, first: ReaderBufferBytesMin}
 	r.SetFrameMax(frameMax)
 	r.buf = r.idle[:]
 	return r
@@ -70,6 +74,9 @@ func NewReader(src io.Reader, buffers Buffers, frameMax uint32) *Reader {
 func (r *Reader) SetFrameMax(frameMax uint32) {
 	r.frameMax = min(max(frameMax, limits.FrameBytesMin), limits.FrameBytesCeiling)
 }
+
+// Trust has the reader begin with ReaderBufferBytesTrusted from now on, so that more frames come with one read: whoever sends them is known.
+func (r *Reader) Trust() { r.first = ReaderBufferBytesTrusted }
 
 // Buffered returns how many bytes were read and not yet returned. More than 0 after Next found no frame means that a frame has begun.
 func (r *Reader) Buffered() int { return r.end - r.start }
@@ -164,19 +171,21 @@ func (r *Reader) Fill() error {
 	return io.ErrNoProgress
 }
 
-// makeRoom moves what is unread to the front and finds a buffer that holds the frame that has begun, or a larger one if reads keep filling it.
+// makeRoom moves what is unread to the front, and finds a larger buffer if the last read filled this one: for the frame that has begun if that is
+// larger, else up to ReaderBufferBytesMax.
 func (r *Reader) makeRoom() {
-	n, want := r.Buffered(), r.want
-	r.want = 0
+	n, size := r.Buffered(), 0
 	switch {
 	case !r.lent && (n > 0 || r.filled):
-		want = max(want, ReaderBufferBytesMin)
-	case r.lent && r.filled && len(r.buf) < ReaderBufferBytesMax:
-		want = max(want, 2*len(r.buf))
+		size = r.first
+	case r.lent && r.filled && r.want > len(r.buf):
+		size = min(readerGrowth*len(r.buf), r.want)
+	case r.lent && r.filled:
+		size = min(readerGrowth*len(r.buf), ReaderBufferBytesMax)
 	}
-	r.filled = false
-	if want > len(r.buf) {
-		r.swap(r.get(want), true)
+	r.filled, r.want = false, 0
+	if size > len(r.buf) {
+		r.swap(r.get(size), true)
 		return
 	}
 	if r.start > 0 {

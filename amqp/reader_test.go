@@ -127,7 +127,7 @@ func TestNextNeedsNoRead(t *testing.T) {
 	stream := publishStream(10, 1000)
 	src := &chunks{parts: [][]byte{stream[:50], stream[50:]}}
 	r := NewReader(src, nil, 131072)
-	for range 2 {
+	for r.Buffered() < len(stream) {
 		if err := r.Fill(); err != nil {
 			t.Fatal(err)
 		}
@@ -190,17 +190,54 @@ func TestIdleConnectionsHoldNoBuffer(t *testing.T) {
 	}
 }
 
-// TestBufferGrowsWithTraffic has reads fill the buffer: it doubles up to its limit, and no further.
+// TestBufferGrowsWithTraffic has reads fill the buffer: it grows up to its limit, and no further.
 func TestBufferGrowsWithTraffic(t *testing.T) {
-	l := &lender{t: t}
-	r := NewReader(&endless{stream: publishStream(100, 4000)}, l, 131072)
-	for range 10000 {
-		if _, err := r.ReadFrame(); err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		trust bool
+		want  string
+	}{{false, "[1024 8192 65536]"}, {true, "[16384 65536]"}} {
+		l := &lender{t: t}
+		r := NewReader(&endless{stream: publishStream(100, 400)}, l, 131072)
+		if c.trust {
+			r.Trust()
+		}
+		for range 10000 {
+			if _, err := r.ReadFrame(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := fmt.Sprint(l.gets); got != c.want {
+			t.Errorf("lent %s, want %s", got, c.want)
 		}
 	}
-	if got := fmt.Sprint(l.gets); got != "[16384 32768 65536]" {
-		t.Errorf("lent %s", got)
+}
+
+// TestBufferGrowsWithWhatComes: a buffer of 16 KiB was once lent for one octet, and one of the frame's size for its announcement.
+func TestBufferGrowsWithWhatComes(t *testing.T) {
+	stream := append(AppendBodyFrameStart(nil, 1, 131064), make([]byte, 131064)...)
+	for _, step := range []int{1, 7, 64, 1000, 5000} {
+		l := &lender{t: t}
+		src := &chunks{}
+		r := NewReader(src, l, 131072)
+		for sent := 0; sent < len(stream); {
+			n := min(step, len(stream)-sent)
+			src.parts = [][]byte{stream[sent : sent+n]}
+			sent += n
+			for len(src.parts) > 0 {
+				if _, ok, err := r.Next(); ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				if err := r.Fill(); err != nil {
+					t.Fatal(err)
+				}
+				if n := len(l.gets); n > 0 && l.gets[n-1] > max(ReaderBufferBytesMin, readerGrowth*sent) {
+					t.Fatalf("in steps of %d: lent %v for %d bytes", step, l.gets, sent)
+				}
+			}
+		}
+		if got := l.gets[len(l.gets)-1]; got != len(stream)+1 {
+			t.Errorf("lent %v for a frame of %d bytes", l.gets, len(stream)+1)
+		}
 	}
 }
 

@@ -1,12 +1,16 @@
 package broker
 
-import "sync"
+import (
+	"slices"
+	"sync"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+)
 
 // Buffers are lent by pools to what has traffic, so that an idle connection holds none.
 
 const (
-	// readBytesPooled is the largest read buffer that is kept for another connection.
-	readBytesPooled = 128 << 10
 	// outBytesFirst is the first size of an output buffer, outBytesPooled the largest that is kept.
 	outBytesFirst  = 4 << 10
 	outBytesPooled = 1 << 20
@@ -14,23 +18,34 @@ const (
 	envelopeBytesPooled = 256 << 10
 )
 
+// readSizes are the sizes of the read buffers that are kept for another connection: those by which a reader's buffer grows, and what the largest frames
+// take before a login, when memory counts most, and after it.
+var readSizes = [...]int{
+	amqp.ReaderBufferBytesMin, limits.UntunedFrameBytesMax, limits.UntunedFrameBytesMax + 2*limits.FrameBytesSlack, amqp.ReaderBufferBytesTrusted, amqp.ReaderBufferBytesMax, limits.FrameBytesMax,
+}
+
 // readBuffers lends buffers to the readers of all connections; it implements amqp.Buffers.
-type readBuffers struct{ pool sync.Pool }
+type readBuffers struct{ pools [len(readSizes)]sync.Pool }
 
 var sharedReadBuffers readBuffers
 
 // Get returns a buffer of at least sizeMin bytes.
 func (p *readBuffers) Get(sizeMin int) []byte {
-	if b, ok := p.pool.Get().(*buffer); ok && cap(b.b) >= sizeMin {
-		return b.b[:cap(b.b)]
+	for i, size := range readSizes {
+		if sizeMin <= size {
+			if b, ok := p.pools[i].Get().(*buffer); ok {
+				return b.b
+			}
+			return make([]byte, size)
+		}
 	}
 	return make([]byte, sizeMin)
 }
 
 // Put takes back a buffer that Get returned.
 func (p *readBuffers) Put(buf []byte) {
-	if cap(buf) <= readBytesPooled {
-		p.pool.Put(&buffer{buf})
+	if i := slices.Index(readSizes[:], len(buf)); i >= 0 {
+		p.pools[i].Put(&buffer{buf})
 	}
 }
 

@@ -157,6 +157,7 @@ func (c *conn) greet() {
 	defer c.guard()
 	if ok = c.handshake(); ok {
 		c.b.trust(c)
+		c.in.Trust()
 		c.in.Release()
 		go c.run()
 	}

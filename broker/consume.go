@@ -82,16 +82,12 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 	if m.Exclusive {
 		cmd.Flags |= queue.FlagExclusive
 	}
-	if ch.isLimited(cons.src) {
-		cmd.Flags |= queue.FlagLimited
-	}
 	ch.ask(q, &cmd, func(_ *operation, r queue.Reply) error {
 		if e := errCode(r.Code, queueResource(q.VHost, q.Name)); e != nil {
 			ch.removeConsumer(cons)
 			return e
 		}
 		cons.active = true
-		ch.joinShare(cons)
 		o := &ch.c.out
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -123,8 +119,6 @@ func (ch *channel) addConsumer(m *amqp.BasicConsume, q *meta.Queue) *consumer {
 	}
 	if m.NoAck {
 		cons.prefetch = 0
-	} else {
-		cons.src.part.takers++
 	}
 	if cons.src.windowBytes == 0 || window < cons.src.windowBytes {
 		cons.src.windowBytes = window
@@ -160,7 +154,6 @@ func (ch *channel) removeConsumer(cons *consumer) {
 	}
 	delete(ch.consumers, cons.id)
 	delete(ch.byTag, cons.tag)
-	ch.leaveShare(cons)
 	if ch.recentConsumer == cons {
 		ch.recentConsumer = nil
 	}
@@ -197,20 +190,15 @@ func (ch *channel) BasicCancel(m amqp.BasicCancel) error {
 // BasicCancelOk answers our basic.cancel, which asks for no answer.
 func (ch *channel) BasicCancelOk(amqp.BasicCancelOk) error { return nil }
 
-// BasicQos sets how many unacked deliveries consumers that start from now on may have each, or with global how many all consumers of the channel may have together, at once. A limit for each takes
-// one for all away, the other way round both hold, as in RabbitMQ.
+// BasicQos sets how many unacked deliveries consumers that start from now on may have each. A limit for the channel as a whole is taken as one per consumer.
 func (ch *channel) BasicQos(m amqp.BasicQos) error {
 	if m.PrefetchSize != 0 {
 		return amqp.Errorf(amqp.ReplyNotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
 	}
 	ch.mu.Lock()
-	total := int(m.PrefetchCount)
-	if !m.Global {
-		ch.prefetch, total = m.PrefetchCount, 0
-	}
-	if total != ch.share.total {
-		ch.share.total = total
-		ch.wakeCredit()
+	ch.prefetch = m.PrefetchCount
+	if m.Global {
+		ch.prefetchGlobal = m.PrefetchCount
 	}
 	ch.mu.Unlock()
 	ch.reply(&amqp.BasicQosOk{})

@@ -37,8 +37,6 @@ const (
 	tokenOperation uint64 = 2 << tokenKindShift
 	// tokenClose belongs to SessionClose.
 	tokenClose uint64 = 3 << tokenKindShift
-	// tokenCredit carries the credit's number in the channel.
-	tokenCredit uint64 = 4 << tokenKindShift
 )
 
 // begin makes the channel wait and returns the token for what is waited for. After what follows it, the executor must not touch the channel.
@@ -192,7 +190,6 @@ func (ch *channel) look(now uint32) {
 		return
 	}
 	ch.expirePublishes(now)
-	ch.lookAtShare(now)
 	late := ch.waiting && ch.op.done != nil && int32(now-ch.op.due) >= 0
 	var what resource
 	if late {

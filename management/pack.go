@@ -312,8 +312,7 @@ func packStatus(p *pack, st *quorum.QueueStatus) {
 	p.int64(&st.BodyBytesInMemory)
 	p.int64(&st.DiskBytes)
 	c := &st.Counts
-	p.uints(&c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes, &c.Consumers, &c.Enqueued, &c.Delivered, &c.DeliveredNoAck, &c.Got, &c.GotNoAck,
-		&c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected, &c.Discarded)
+	p.uints(c.Numbers()...)
 }
 
 func packNode(p *pack, n *nodeSample) {

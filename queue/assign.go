@@ -37,7 +37,6 @@ func (m *Machine) deliver(c *consumer, x *record, out []Effect) []Effect {
 		m.totals.deliveredNoAck++
 	} else {
 		c.unsettled++
-		c.session.unsettled++
 		m.totals.delivered++
 	}
 	m.roster.served(c)
@@ -65,7 +64,12 @@ func (m *Machine) hand(s *session, id ConsumerID, noAck bool, x *record, out []E
 
 // get carries out OpGet.
 func (m *Machine) get(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
-	if m.ready.sums.n == 0 {
+	m.lastUse = m.seenMillis
+	var x record
+	if m.ready.sums.n > 0 {
+		m.ready.peek(&x)
+	}
+	if m.ready.sums.n == 0 || m.isExpired(&x) { // the budget for deaths may be used up
 		m.totals.getEmpty++
 		return Reply{Code: CodeEmpty}, out
 	}
@@ -82,8 +86,6 @@ func (m *Machine) get(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect)
 	} else {
 		m.totals.got++
 	}
-	var x record
-	m.ready.peek(&x)
 	m.ready.drop(&x)
 	out = m.hand(s, 0, noAck, &x, out)
 	return Reply{A: s.lastD, B: m.ready.sums.n}, out

@@ -9,6 +9,7 @@ func (m *Machine) Check() error {
 	k := checker{m: m}
 	k.ready()
 	k.returning()
+	k.outbox()
 	k.pipelines()
 	k.roster()
 	k.sets()
@@ -18,16 +19,16 @@ func (m *Machine) Check() error {
 
 // checker collects what it sees on its walk; err is the first fault.
 type checker struct {
-	m         *Machine
-	err       error
-	readySeqs seqSet
-	awaySeqs  seqSet
-	unacked   sums
-	sessions  int
-	consumers int
-	waiting   int
-	exclusive int
-	hungry    int
+	m          *Machine
+	err        error
+	readySeqs  seqSet
+	awaySeqs   seqSet
+	outboxSeqs seqSet
+	unacked    sums
+	sessions   int
+	consumers  int
+	waiting    int
+	exclusive  int
 }
 
 func (k *checker) need(ok bool, format string, args ...any) {
@@ -38,7 +39,7 @@ func (k *checker) need(ok bool, format string, args ...any) {
 
 // meet notes that a message was seen in a place. No message is in two.
 func (k *checker) meet(set *seqSet, seq Seq) {
-	fresh := seq > 0 && seq < k.m.nextSeq && !k.readySeqs.has(seq) && !k.awaySeqs.has(seq)
+	fresh := seq > 0 && seq < k.m.nextSeq && !k.readySeqs.has(seq) && !k.awaySeqs.has(seq) && !k.outboxSeqs.has(seq)
 	k.need(fresh, "message %d is in two places or was never given (next is %d)", seq, k.m.nextSeq)
 	if fresh {
 		set.add(seq)
@@ -48,27 +49,53 @@ func (k *checker) meet(set *seqSet, seq Seq) {
 func (k *checker) ready() {
 	r := &k.m.ready
 	var total sums
+	timers := 0
 	for i := range r.levels {
 		l := &r.levels[i]
 		k.need((l.size() > 0) == (r.filled[i/64]&(1<<(i%64)) != 0), "priority %d: %d messages, wrong mark", i, l.size())
-		last := Seq(0)
+		last, born := Seq(0), int64(0)
 		l.fresh.each(func(f *fresh) {
 			k.need(f.seq > last, "priority %d: message %d stands behind %d", i, f.seq, last)
 			k.need(f.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", f.seq, f.flags)
-			last = f.seq
+			k.need(f.born >= born && f.born <= k.m.seenMillis, "priority %d: message %d was born before %d", i, f.seq, last)
+			last, born = f.seq, f.born
 			k.meet(&k.readySeqs, f.seq)
 			total.add(&record{bytes: f.bytes, flags: f.flags})
 		})
-		k.heap(l.returned)
-		for j := range l.returned {
-			x := &l.returned[j]
+		visitOthers(l, func(x record) bool {
 			k.need(int(x.priority) == i, "message %d of priority %d stands at %d", x.seq, x.priority, i)
 			k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", x.seq, x.flags)
 			k.meet(&k.readySeqs, x.seq)
-			total.add(x)
-		}
+			total.add(&x)
+			if x.due != 0 {
+				timers++
+				k.need(r.timers != nil && r.timers.Has(timer{due: x.due, seq: x.seq}), "message %d has no timer", x.seq)
+			}
+			return true
+		})
 	}
+	k.need(r.timers == nil && timers == 0 || r.timers != nil && r.timers.Len() == timers, "counted %d timers", timers)
 	k.need(total == r.sums, "ready: counted %v, kept %v", total, r.sums)
+}
+
+func visitOthers(l *level, visit func(record) bool) {
+	if l.others != nil {
+		l.others.Ascend(visit)
+	}
+}
+
+func (k *checker) outbox() {
+	o := &k.m.outbox
+	var total sums
+	last := uint64(0)
+	o.each(func(p *parcel) {
+		k.need(p.n > last && p.n <= o.last, "outbox: %d behind %d, last is %d", p.n, last, o.last)
+		k.need(p.died <= k.m.seenMillis && p.reason > 0 && p.reason < reasonsEnd, "outbox: %d died at %d for %d", p.n, p.died, p.reason)
+		last = p.n
+		k.meet(&k.outboxSeqs, p.record.seq)
+		total.add(&p.record)
+	})
+	k.need(total == o.sums, "outbox: counted %v, kept %v", total, o.sums)
 }
 
 func (k *checker) heap(h heap) {
@@ -116,7 +143,7 @@ func (k *checker) session(s *session) {
 	k.sessions++
 	k.need(s.drained <= s.lastD, "session %d: drained %d, last %d", s.id, s.drained, s.lastD)
 	found := make([]consumer, len(s.consumers)) // what each should count
-	n, last, unsettled, barred := 0, uint64(0), uint32(0), 0
+	n, last := 0, uint64(0)
 	s.out.each(func(d uint64, x *delivery) {
 		n++
 		k.need(d > last && d <= s.lastD, "session %d: delivery %d after %d, last is %d", s.id, d, last, s.lastD)
@@ -127,9 +154,6 @@ func (k *checker) session(s *session) {
 		k.meet(&k.awaySeqs, x.seq)
 		if !x.isNoAck() {
 			k.unacked.add(&x.record)
-			if x.consumer != 0 {
-				unsettled++
-			}
 		}
 		for i, c := range s.consumers {
 			if c.id != x.consumer {
@@ -156,21 +180,12 @@ func (k *checker) session(s *session) {
 		k.need(c.waiting == c.hasCredit(), "consumer %d: waiting %t, credit %t", c.id, c.waiting, c.hasCredit())
 		k.need(c.keepsLimits(), "consumer %d: %d unsettled and %d undrained of %d bytes, prefetch %d, windows %d and %d bytes",
 			c.id, c.unsettled, c.undrained, c.undrainedBytes, c.prefetch, c.windowCount, c.windowBytes)
-		k.need(c.barred == (c.hasOwnCredit() && !c.hasCredit()), "consumer %d: barred %t", c.id, c.barred)
 		if c.exclusive {
 			k.exclusive++
 		}
 		if c.waiting {
 			k.waiting++
 		}
-		if c.barred {
-			barred++
-		}
-	}
-	k.need(s.unsettled == unsettled, "session %d: counted %d unsettled, kept %d", s.id, unsettled, s.unsettled)
-	k.need(s.barred == barred, "session %d: counted %d barred consumers, kept %d", s.id, barred, s.barred)
-	if s.isHungry() {
-		k.hungry++
 	}
 }
 
@@ -191,8 +206,6 @@ func (k *checker) roster() {
 	}
 	k.need(size == k.consumers && r.size == k.consumers, "consumers: counted %d, kept %d and %d", k.consumers, r.size, size)
 	k.need(linked == k.waiting && r.waiting == k.waiting, "waiting consumers: counted %d, kept %d, linked %d", k.waiting, r.waiting, linked)
-	k.need(r.hungry == k.hungry, "sessions that want more: counted %d, kept %d", k.hungry, r.hungry)
-	k.need(k.hungry == 0 || k.m.ready.sums.n == 0 || k.m.sealed, "%d sessions were not told that messages are ready", k.hungry)
 	k.need(r.exclusive == (k.exclusive > 0) && (k.exclusive == 0 || k.consumers == 1), "exclusive: %d of %d consumers, kept %t", k.exclusive, k.consumers, r.exclusive)
 }
 
@@ -201,6 +214,7 @@ func (k *checker) sets() {
 	m := k.m
 	k.need(equalSets(&k.readySeqs, &m.ready.seqs), "ready messages differ from their set")
 	k.need(equalSets(&k.awaySeqs, &m.away), "outstanding and returning messages differ from their set")
+	k.need(equalSets(&k.outboxSeqs, &m.outbox.seqs), "the outbox differs from its set")
 	k.need(k.unacked == m.unacked, "unacked: counted %v, kept %v", k.unacked, m.unacked)
 	for q, ok := m.dropped.next(0); ok; q, ok = m.dropped.next(q + 1) {
 		k.need(q < m.nextSeq && !m.Has(q), "dropped message %d is still held", q)
@@ -221,6 +235,7 @@ func equalSets(a, b *seqSet) bool {
 
 func (k *checker) flags() {
 	m := k.m
+	k.need(m.lastUse <= m.seenMillis, "used at %d, seen is %d", m.lastUse, m.seenMillis)
 	k.need(m.hadConsumer || m.roster.size == 0, "consumers without ever having had one")
 	k.need(!m.sealed || m.seals > 0, "sealed without a token")
 	k.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "report of an unused queue is overdue")

@@ -7,14 +7,14 @@ import (
 
 // Flags that a command of an Op may carry; every other one is malformed.
 const (
-	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagImmediate
-	subscribeFlags = FlagNoAck | FlagExclusive | FlagLimited
+	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration
+	subscribeFlags = FlagNoAck | FlagExclusive
 	getFlags       = FlagNoAck
-	conditionsAll  = IfUnused | IfEmpty | IfAutoDelete
+	conditionsAll  = IfUnused | IfEmpty | IfAutoDelete | IfExpired
 )
 
 // IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
-func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpCredit }
+func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpSessionClose || op == OpTouch }
 
 // IsKnown tells whether this machine understands the Op.
 func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpEvict }
@@ -27,6 +27,9 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = append(dst, byte(c.Flags))
 		if c.Flags&FlagHasPriority != 0 {
 			dst = append(dst, c.Priority)
+		}
+		if c.Flags&FlagHasExpiration != 0 {
+			dst = codec.AppendUvarint(dst, c.Expiration)
 		}
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, uint64(c.BodyBytes))
@@ -45,9 +48,6 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	case OpDrained, OpSessionClose:
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, c.To)
-	case OpCredit:
-		dst = codec.AppendUvarint(dst, uint64(c.Session))
-		dst = codec.AppendUvarint(dst, uint64(c.Limit))
 	case OpGet:
 		dst = append(dst, byte(c.Flags))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
@@ -96,15 +96,12 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 	case OpDrained, OpSessionClose:
 		c.Session = readSession(&r)
 		c.To = r.Uvarint()
-	case OpCredit:
-		c.Session = readSession(&r)
-		c.Limit = readUint32(&r)
 	case OpGet:
 		c.Flags = readFlags(&r, getFlags)
 		c.Session = readSession(&r)
 	case OpSettle:
 		decodeSettle(&r, c)
-	case OpPurge, OpQuery, OpTick:
+	case OpPurge, OpQuery, OpTouch, OpTick:
 	case OpConfigure:
 		readConfig(&r, &c.Config)
 	case OpSeal:
@@ -136,6 +133,11 @@ func decodeEnqueue(r *codec.Reader, c *Command) {
 	c.Flags = readFlags(r, enqueueFlags)
 	if c.Flags&FlagHasPriority != 0 {
 		c.Priority = r.Uint8()
+	}
+	if c.Flags&FlagHasExpiration != 0 {
+		if c.Expiration = r.Uvarint(); c.Expiration > numberMax {
+			r.Fail(codec.ErrMalformed)
+		}
 	}
 	c.Session = SessionID(r.Uvarint())
 	c.BodyBytes = readUint32(r)
@@ -197,12 +199,64 @@ func readUint32(r *codec.Reader) uint32 {
 func appendConfig(dst []byte, c *Config) []byte {
 	dst = codec.AppendUvarint(dst, c.Version)
 	dst = append(dst, c.PriorityMax, c.PriorityDefault)
-	return codec.AppendBool(dst, c.AutoDelete)
+	bare := Config{Version: c.Version, PriorityMax: c.PriorityMax, PriorityDefault: c.PriorityDefault, AutoDelete: c.AutoDelete}
+	form := byte(0)
+	if c.AutoDelete {
+		form |= configAutoDelete
+	}
+	if *c == bare {
+		return append(dst, form)
+	}
+	dst = append(dst, form|configLimits)
+	for _, l := range c.limits() {
+		dst = codec.AppendUvarint(dst, uint64(*l))
+	}
+	dst = append(dst, byte(c.Overflow))
+	for _, b := range c.switches() {
+		dst = codec.AppendBool(dst, *b)
+	}
+	return dst
+}
+
+// The octet behind the priorities of an encoded Config. configLimits says that limits follow; without any they are left out.
+const (
+	configAutoDelete = 1
+	configLimits     = 2
+)
+
+// limits and switches list what follows, in the order in which it is encoded.
+func (c *Config) limits() [5]*Limit {
+	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires}
+}
+
+func (c *Config) switches() [4]*bool {
+	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty}
 }
 
 func readConfig(r *codec.Reader, c *Config) {
 	c.Version = r.Uvarint()
 	c.PriorityMax = r.Uint8()
 	c.PriorityDefault = r.Uint8()
-	c.AutoDelete = r.Bool()
+	form := r.Uint8()
+	c.AutoDelete = form&configAutoDelete != 0
+	if form&^(configAutoDelete|configLimits) != 0 {
+		r.Fail(codec.ErrMalformed)
+	}
+	if form&configLimits == 0 {
+		return
+	}
+	for _, l := range c.limits() {
+		if *l = Limit(r.Uvarint()); *l > LimitOf(numberMax) {
+			r.Fail(codec.ErrMalformed)
+		}
+	}
+	if c.Overflow = Overflow(r.Uint8()); c.Overflow > RejectPublishDLX {
+		r.Fail(codec.ErrMalformed)
+	}
+	for _, b := range c.switches() {
+		*b = r.Bool()
+	}
+	if *c == (Config{Version: c.Version, PriorityMax: c.PriorityMax, PriorityDefault: c.PriorityDefault, AutoDelete: c.AutoDelete}) {
+		r.Fail(codec.ErrMalformed) // equal ones have one form
+	}
 }

@@ -22,6 +22,10 @@ var encodings = []struct {
 	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagRedelivered, Priority: 7, Envelope: []byte{}}, "01" + "06" + "07" + "00" + "00" + "00"},
 	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Prefetch: 3, WindowBytes: 4, WindowCount: 5, ConsumerPriority: -1, Flags: FlagNoAck | FlagExclusive},
 		"02" + "18" + "01" + "02" + "03" + "04" + "05" + "ffffffff"},
+	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagHasExpiration, Priority: 7, Expiration: 128, Envelope: []byte{}}, "01" + "42" + "07" + "8001" + "00" + "00" + "00"},
+	{Command{Op: OpTouch}, "14"},
+	{Command{Op: OpConfigure, Config: Config{Version: 1, MessageTTL: LimitOf(0), MaxLength: LimitOf(127), DeliveryLimit: LimitOf(2), Overflow: RejectPublish, DeadLetter: true}},
+		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "01" + "00010000"},
 	{Command{Op: OpCancel, Session: 1, Consumer: 2}, "03" + "01" + "02"},
 	{Command{Op: OpDrained, Session: 1, To: 128}, "04" + "01" + "8001"},
 	{Command{Op: OpGet, Session: 1, Flags: FlagNoAck}, "05" + "08" + "01"},
@@ -29,10 +33,6 @@ var encodings = []struct {
 	{Command{Op: OpPurge}, "07"},
 	{Command{Op: OpQuery}, "08"},
 	{Command{Op: OpSessionClose, Session: 1, To: 2}, "09" + "01" + "02"},
-	{Command{Op: OpCredit, Session: 1, Limit: 300}, "0a" + "01" + "ac02"},
-	{Command{Op: OpCredit, Session: 1, Limit: NoLimit}, "0a" + "01" + "ffffffff0f"},
-	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000"},
-	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "40" + "00" + "01" + "01" + "78"},
 	{Command{Op: OpTick}, "20"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
@@ -65,20 +65,22 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0b", "1f", "26", "ff", // unknown ops
+		"00", "0a", "1f", "26", "ff", // unknown ops
 		"01" + "80" + "01" + "00" + "00",                  // unknown flag
 		"01" + "08" + "01" + "00" + "00",                  // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes
 		"02" + "00" + "00" + "01" + "000000" + "00000000", // session 0
 		"02" + "00" + "01" + "00" + "000000" + "00000000", // consumer 0
-		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00", "0a" + "00" + "01", "0a" + "01" + "8080808010",
-		"06" + "00" + "01" + "00" + "01" + "00",                   // outcome 0
-		"06" + "06" + "01" + "00" + "01" + "00",                   // unknown outcome
-		"06" + "01" + "01" + "00" + "00" + "00",                   // from 0
-		"06" + "01" + "01" + "00" + "01" + "8020",                 // 4097 numbers
-		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01", // beyond the last number
-		"21" + "01" + "00" + "00" + "02",                          // half a bool
-		"22" + "08",                                               // unknown condition
+		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00",
+		"06" + "00" + "01" + "00" + "01" + "00",                             // outcome 0
+		"06" + "06" + "01" + "00" + "01" + "00",                             // unknown outcome
+		"06" + "01" + "01" + "00" + "00" + "00",                             // from 0
+		"06" + "01" + "01" + "00" + "01" + "8020",                           // 4097 numbers
+		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01",           // beyond the last number
+		"21" + "01" + "00" + "00" + "04",                                    // unknown form
+		"21" + "01" + "00" + "00" + "02" + "0000000000" + "00" + "00000000", // limits that are none
+		"21" + "01" + "00" + "00" + "02" + "0100000000" + "03" + "00000000", // unknown overflow
+		"22" + "10", // unknown condition
 	} {
 		src, err := hex.DecodeString(s)
 		if err != nil {

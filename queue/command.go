@@ -32,9 +32,9 @@ type Op uint8
 
 // Commands that travel in pipeline batches.
 const (
-	// OpEnqueue adds one message. With FlagImmediate it is not stored unless a consumer gets it at once (else CodeNoConsumers). Fields: Session, Flags, Priority, BodyBytes, Envelope.
+	// OpEnqueue adds one message. Fields: Session, Flags, Priority, Expiration, BodyBytes, Envelope. Reply: CodeRejected if the queue is full.
 	OpEnqueue Op = 1
-	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. With FlagLimited a session without a limit gets the limit 0. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive, Limited).
+	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive).
 	OpSubscribe Op = 2
 	// OpCancel removes a consumer; its unsettled deliveries stay outstanding. Fields: Session, Consumer. Reply.A = the session's last d.
 	OpCancel Op = 3
@@ -54,10 +54,8 @@ const (
 	// return uncounted (their acquired count stays). A To below what OpDrained reported counts as that. Consumers go. An unknown session is fine. Reply.A = the session's last d.
 	// Fields: Session, To.
 	OpSessionClose Op = 9
-	// OpCredit sets how many deliveries of this queue to consumers of the session may be unsettled at once, those to consumers that have ended included: the queue's part of a channel-wide prefetch. Deliveries
-	// without acknowledgement and answers to a Get neither count nor wait. More than the limit may be outstanding when it is lowered. It takes back the mark that the session wants more (KindReady). Reply.A =
-	// how many are unsettled, B = how many messages are ready, if but for the limit one would go to the session (then the mark is set again), else 0. An unknown session is fine. Fields: Session, Limit.
-	OpCredit Op = 10
+	// OpTouch is OpQuery that counts as a use of the queue: it was declared again.
+	OpTouch Op = 20
 )
 
 // Commands outside pipelines, proposed by the leader. They are idempotent: each carries what the machine compares.
@@ -95,10 +93,8 @@ const (
 	FlagNoAck Flags = 1 << 3
 	// FlagExclusive asks for being the only consumer of the queue.
 	FlagExclusive Flags = 1 << 4
-	// FlagLimited says that the consumer's channel has a prefetch of its own, of which this queue has nothing until an OpCredit brings it.
-	FlagLimited Flags = 1 << 5
-	// FlagImmediate asks for the message to go to a consumer at once or not at all.
-	FlagImmediate Flags = 1 << 6
+	// FlagHasExpiration says that Expiration was set by the publisher.
+	FlagHasExpiration Flags = 1 << 6
 )
 
 // Outcome is what a Settle does with a delivery. The numbers stand in logs: only add at the end.
@@ -111,7 +107,7 @@ const (
 	OutcomeReturn Outcome = 2
 	// OutcomeReturnCounted: back to the original position, delivery count + 1 (basic.reject requeue).
 	OutcomeReturnCounted Outcome = 3
-	// OutcomeDiscard: rejected without requeue; it leaves the queue (later through a dead-letter exchange).
+	// OutcomeDiscard: rejected without requeue; it dies.
 	OutcomeDiscard Outcome = 4
 	// OutcomeReturnFresh: was never shown to a client (returned uncounted, acquired count taken back).
 	OutcomeReturnFresh Outcome = 5
@@ -127,6 +123,8 @@ const (
 	IfEmpty Condition = 1 << 1
 	// IfAutoDelete: the queue is auto-delete, has had a consumer and has none now.
 	IfAutoDelete Condition = 1 << 2
+	// IfExpired: the queue was not used for as long as its Config allows.
+	IfExpired Condition = 1 << 3
 )
 
 // Command is one command to a queue, a closed sum over Op. Which fields count is told at the Op. The zero value of the others is encoded in no byte.
@@ -145,21 +143,18 @@ type Command struct {
 	// WindowBytesDefault and WindowCountDefault; WindowCountMax caps the number.
 	WindowBytes uint32
 	WindowCount uint32
-	// Limit is that of an OpCredit; NoLimit stands for none.
-	Limit uint32
 	// BodyBytes is the length of the message body alone; counts and limits are in it.
 	BodyBytes uint32
-	From, To  uint64
-	Node      NodeID
-	Boot      Boot
-	Gen       uint64
-	Config    Config
+	// Expiration is how long the message may be ready, in milliseconds, at most 2^62.
+	Expiration uint64
+	From, To   uint64
+	Node       NodeID
+	Boot       Boot
+	Gen        uint64
+	Config     Config
 	// Envelope is the opaque message (exchange, key, header, body), which the machine never looks at. It aliases the encoded batch.
 	Envelope []byte
 }
-
-// NoLimit is the limit of a session that has none.
-const NoLimit = 1<<32 - 1
 
 // Batch is what one node sends to one queue in one Raft proposal. K counts the batches of the pipeline: 1, 2, 3...
 type Batch struct {

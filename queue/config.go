@@ -1,6 +1,7 @@
 package queue
 
-// Config is everything about a queue that Apply reads and that does not come from commands of clients. The catalogue puts it there.
+// Config is everything about a queue that Apply reads and that does not come from commands of clients. The catalogue puts it there: what the queue was declared with and
+// what policies add. The zero value limits nothing.
 type Config struct {
 	// Version rises with each change; an older one is ignored.
 	Version uint64
@@ -9,4 +10,47 @@ type Config struct {
 	PriorityDefault uint8
 	// AutoDelete: emit KindUnused when the last consumer goes.
 	AutoDelete bool
+	// MessageTTL is how long a message may be ready, in milliseconds from its enqueue. At 0 it goes to a consumer at once or expires.
+	MessageTTL Limit
+	// MaxLength and MaxLengthBytes limit the ready messages and the bytes of their bodies. Overflow says what gives way.
+	MaxLength, MaxLengthBytes Limit
+	Overflow                  Overflow
+	// DeliveryLimit is how often a message may come back as a failure; the next failure is its death. CountReturns counts every return, as RabbitMQ did before 4.3.
+	DeliveryLimit Limit
+	CountReturns  bool
+	// DeadLetter: messages that die go to the outbox; else they are gone. ParkPoison does the same for those that die of DeliveryLimit.
+	DeadLetter, ParkPoison bool
+	// Expires is how many milliseconds the queue may be unused: without consumer, get and touch. ExpiresIfEmpty: not while it holds messages.
+	Expires        Limit
+	ExpiresIfEmpty bool
 }
+
+// Limit is an upper bound that may be absent: 0 stands for none, n+1 for n.
+type Limit uint64
+
+// LimitOf returns the limit n, at most 2^62.
+func LimitOf(n uint64) Limit { return Limit(min(n, numberMax)) + 1 }
+
+// Get returns the bound; ok is false if there is none.
+func (l Limit) Get() (n uint64, ok bool) { return uint64(l) - 1, l != 0 }
+
+// exceeded tells whether n is above the bound.
+func (l Limit) exceeded(n uint64) bool { return l != 0 && n > uint64(l)-1 }
+
+// after returns the time that lies the bound behind millis; ok is false if there is none.
+func (l Limit) after(millis int64) (due int64, ok bool) {
+	n, ok := l.Get()
+	return millis + int64(min(n, numberMax)), ok
+}
+
+// Overflow says what gives way when a queue is full. The numbers stand in logs: only add at the end.
+type Overflow uint8
+
+const (
+	// DropHead: the oldest messages of the lowest priority die.
+	DropHead Overflow = 0
+	// RejectPublish: what comes is refused.
+	RejectPublish Overflow = 1
+	// RejectPublishDLX: what comes is refused and dies.
+	RejectPublishDLX Overflow = 2
+)

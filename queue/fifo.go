@@ -6,9 +6,10 @@ const (
 	fifoChunkMax = 512
 )
 
-// fresh is a ready message that was never assigned: 16 bytes. Its priority is that of its level.
+// fresh is a ready message that was never assigned and has no expiration of its own: 24 bytes. Its priority is that of its level.
 type fresh struct {
 	seq   Seq
+	born  int64
 	bytes uint32
 	flags Flags
 }

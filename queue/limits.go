@@ -19,12 +19,13 @@ const pipelineWindow = limits.PipelineWindowBatches
 type bounds struct {
 	// How many records there may be of a kind.
 	pipelines, sessions, consumers int
-	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers.
-	returns, releases, assignments int
+	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
+	// messages that die.
+	returns, releases, assignments, deaths int
 }
 
 // standardBounds are the limits of every machine outside tests.
 var standardBounds = bounds{
 	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax,
-	returns: limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax,
+	returns: limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
 }

@@ -15,6 +15,7 @@ type Machine struct {
 	returning heap   // messages of ended sessions on their way back; they count as unacked
 	away      seqSet // all messages that are neither ready nor gone: outstanding or returning
 	unacked   sums   // those of away that users call unacked: all but the ones delivered without acknowledgement
+	outbox    outbox // messages that died and leave for other queues
 	dropped   seqSet // messages that are gone and whose release was not reported yet
 
 	pipelines []*pipeline // by id
@@ -25,7 +26,8 @@ type Machine struct {
 	seals       uint64 // the number of the present or last seal
 	sealed      bool
 	hadConsumer bool
-	unusedDue   bool // KindUnused waits for the last returning message
+	unusedDue   bool  // KindUnused waits for the last returning message
+	lastUse     int64 // the last time the queue was used, in milliseconds
 	totals      totals
 
 	// What follows is no state.
@@ -40,7 +42,8 @@ type Machine struct {
 
 // totals are what a queue has done since it was made.
 type totals struct {
-	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, discarded uint64
+	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, rejected uint64
+	deaths                                                                                     [reasonsEnd - 1]uint64 // by reason, from 1
 }
 
 // New makes an empty queue.
@@ -73,14 +76,15 @@ func (m *Machine) ApplyBatch(at machine.Stamp, b *Batch, out []Effect) (Result, 
 	case m.sealed:
 		return Result{Verdict: VerdictSealed, Next: next}, out
 	}
+	if p == nil && !m.hasRoom(b.Pipeline) {
+		return Result{Verdict: VerdictLimit, Next: next}, out
+	}
 	m.begin(out)
+	out = m.see(at, out)
 	if p == nil {
-		if p, out = m.openPipeline(b.Pipeline, out); p == nil {
-			return Result{Verdict: VerdictLimit, Next: next}, out
-		}
+		p, out = m.openPipeline(b.Pipeline, out)
 		out = m.after(out)
 	}
-	m.see(at)
 	out = m.applyCommands(p, b, out)
 	return Result{Verdict: VerdictApplied, Next: b.K + 1, Exceptions: m.exceptions}, out
 }
@@ -129,12 +133,13 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 		return m.settle(p, cmd, out)
 	case OpPurge:
 		return m.purge(out)
-	case OpQuery:
+	case OpQuery, OpTouch:
+		if cmd.Op == OpTouch {
+			m.lastUse = m.seenMillis
+		}
 		return Reply{A: m.ready.sums.n, B: uint64(m.roster.size), C: m.unacked.n}, out
 	case OpSessionClose:
 		return m.closeSession(p, cmd, out)
-	case OpCredit:
-		return m.credit(p, cmd, out)
 	}
 	invariant.Failf("op %d in a batch", cmd.Op)
 	return Reply{}, out
@@ -144,7 +149,7 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 // violation.
 func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []Effect) {
 	m.begin(out)
-	m.see(at)
+	out = m.see(at, out)
 	var reply Reply
 	switch cmd.Op {
 	case OpTick:
@@ -165,11 +170,15 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 	return reply, m.after(out)
 }
 
-// after does what any command may have made possible: messages go to consumers, and the last consumer of an auto-delete queue is reported.
+// after does what any command may have made possible: messages that are due die, others go to consumers, what is too much gives way, and the last consumer of an auto-delete queue is
+// reported.
 func (m *Machine) after(out []Effect) []Effect {
-	out = m.assign(out)
-	if m.roster.hungry > 0 && m.ready.sums.n > 0 && !m.sealed {
-		out = m.tellHungry(out)
+	ok, out := m.expire(out)
+	if ok { // else the head may be dead
+		out = m.assign(out)
+	}
+	if m.cfg.Overflow == DropHead {
+		out = m.overflow(out)
 	}
 	if m.unusedDue && len(m.returning) == 0 {
 		m.unusedDue = false
@@ -178,28 +187,50 @@ func (m *Machine) after(out []Effect) []Effect {
 	return out
 }
 
-// see takes over the time of an entry. It never goes back.
-func (m *Machine) see(at machine.Stamp) { m.seenMillis = max(m.seenMillis, at.NowMillis) }
+// see takes over the time of an entry, which never goes back, and lets messages die that are due by then.
+func (m *Machine) see(at machine.Stamp, out []Effect) []Effect {
+	if at.NowMillis <= m.seenMillis {
+		return out
+	}
+	m.seenMillis = at.NowMillis
+	if m.lastUse == 0 { // it was just made
+		m.lastUse = m.seenMillis
+	}
+	_, out = m.expire(out)
+	return out
+}
 
 // enqueue carries out OpEnqueue.
 func (m *Machine) enqueue(cmd *Command, index uint32, out []Effect) (Reply, []Effect) {
-	if cmd.Flags&FlagImmediate != 0 && (m.ready.sums.n > 0 || m.budget.assignments == 0 || m.roster.pick(cmd.BodyBytes) == nil) && mutant != mutantImmediateWaits {
-		return Reply{Code: CodeNoConsumers}, out
-	}
-	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered)}
+	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered), born: m.seenMillis}
 	if cmd.Flags&FlagHasPriority != 0 {
 		x.priority = cmd.Priority
 	}
 	x.priority = min(x.priority, m.cfg.PriorityMax)
+	if cmd.Flags&FlagHasExpiration != 0 {
+		x.due, _ = LimitOf(cmd.Expiration).after(x.born)
+	}
+	var to *consumer
+	if m.ready.sums.n == 0 && !m.sealed && m.budget.assignments > 0 {
+		// What assign would do next, without the way through ready.
+		to = m.roster.pick(x.bytes)
+	}
+	full := to == nil && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
+	if full {
+		m.totals.rejected++
+		if m.cfg.Overflow == RejectPublish || !m.cfg.DeadLetter {
+			return Reply{Code: CodeRejected}, out
+		}
+	}
 	m.nextSeq++
 	m.totals.enqueued++
 	out = append(out, Effect{Kind: KindStore, Index: index, Seq: x.seq})
-	if m.ready.sums.n == 0 && !m.sealed && m.budget.assignments > 0 {
-		// What assign would do next, without the way through ready.
-		if c := m.roster.pick(x.bytes); c != nil {
-			m.budget.assignments--
-			return Reply{}, m.deliver(c, &x, out)
-		}
+	switch {
+	case full:
+		return Reply{Code: CodeRejected}, m.die(&x, ReasonMaxLength, out)
+	case to != nil:
+		m.budget.assignments--
+		return Reply{}, m.deliver(to, &x, out)
 	}
 	m.ready.push(&x)
 	return Reply{}, out
@@ -217,10 +248,10 @@ func (m *Machine) configure(cfg *Config) Reply {
 
 // NextDeadline returns the time at which the leader should propose an OpTick; ok is false if nothing is due ever. While bounded work is left it is the last time seen, so in the past.
 func (m *Machine) NextDeadline() (millis int64, ok bool) {
-	if len(m.returning) > 0 || m.dropped.n > 0 || m.canAssign() {
+	if len(m.returning) > 0 || m.dropped.n > 0 || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {
 		return m.seenMillis, true
 	}
-	return 0, false
+	return m.nextDeath()
 }
 
 // Counts returns the numbers that people look at.
@@ -231,7 +262,8 @@ func (m *Machine) Counts() Counts {
 		Persistent: r.persistent + u.persistent, PersistentBytes: r.persistentBytes + u.persistentBytes,
 		Consumers: uint64(m.roster.size),
 		Enqueued:  t.enqueued, Delivered: t.delivered, DeliveredNoAck: t.deliveredNoAck, Got: t.got, GotNoAck: t.gotNoAck, GetEmpty: t.getEmpty,
-		Acked: t.acked, Redelivered: t.redelivered, Discarded: t.discarded,
+		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, Deaths: t.deaths,
+		Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes,
 		NextSeq: m.nextSeq,
 	}
 }
@@ -239,10 +271,12 @@ func (m *Machine) Counts() Counts {
 // Config returns the present configuration.
 func (m *Machine) Config() Config { return m.cfg }
 
-// Has tells whether the queue still holds a message: ready, outstanding or returning.
-func (m *Machine) Has(seq Seq) bool { return m.ready.seqs.has(seq) || m.away.has(seq) }
+// Has tells whether the queue still holds a message: ready, outstanding, returning or in the outbox.
+func (m *Machine) Has(seq Seq) bool {
+	return m.ready.seqs.has(seq) || m.away.has(seq) || m.outbox.seqs.has(seq)
+}
 
 // Live yields every message that the queue still holds (see Has) in ascending order until yield returns false. The machine must not change meanwhile.
 func (m *Machine) Live(yield func(Seq) bool) {
-	union(&m.ready.seqs, &m.away, yield)
+	union(yield, &m.ready.seqs, &m.away, &m.outbox.seqs)
 }

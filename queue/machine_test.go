@@ -206,14 +206,14 @@ func TestMemory(t *testing.T) {
 	f.start = heapBytes()
 
 	f.enqueue(footprintMessages)
-	f.per("ready", 18)
+	f.per("ready", 26)
 	f.do("purge")
 	f.given("purged")
 
 	f.enqueue(footprintMessages)
 	f.do("subscribe s1 c1 count=4096 bytes=1000000000")
 	f.deliver()
-	f.per("outstanding", 40)
+	f.per("outstanding", 58)
 	f.settle(OutcomeAck)
 	f.given("acknowledged")
 
@@ -221,7 +221,7 @@ func TestMemory(t *testing.T) {
 	f.deliver()
 	f.do("cancel s1 c1")
 	f.settle(OutcomeReturn)
-	f.per("returned", 60)
+	f.per("returned", 92)
 	f.do("subscribe s1 c2 count=4096 bytes=1000000000")
 	f.deliver()
 	f.do("close s1")

@@ -51,7 +51,7 @@ type history struct {
 // String renders a history as a script to put into testdata.
 func (h *history) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d returns=%d releases=%d assignments=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.returns, h.b.releases, h.b.assignments)
+	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d returns=%d releases=%d assignments=%d deaths=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.returns, h.b.releases, h.b.assignments, h.b.deaths)
 	for i := range h.steps {
 		s.WriteString(h.steps[i].String() + "\n")
 	}
@@ -76,9 +76,9 @@ func (h *history) run() error {
 		}
 		var want answer
 		if s.isBatch() {
-			want = o.batch(s.pipeline, uint64(int64(o.lastK(s.pipeline))+1+s.offset), s.commands)
+			want = o.batch(r.now(), s.pipeline, uint64(int64(o.lastK(s.pipeline))+1+s.offset), s.commands)
 		} else {
-			want = o.single(&s.commands[0])
+			want = o.single(r.now(), &s.commands[0])
 		}
 		got, err := r.run(s)
 		if err != nil {
@@ -112,9 +112,22 @@ func (h *history) compare(m *Machine, o *oracle, got, want *answer) error {
 	if a, b := m.Counts(), o.sum(); a != b {
 		return fmt.Errorf("counts %+v, want %+v", a, b)
 	}
-	_, k := o.assignable()
-	if _, due := m.NextDeadline(); due != (len(o.dropped) > 0 || len(o.in(oReturning)) > 0 || k != nil) {
-		return fmt.Errorf("work left: %t", due)
+	next, some := o.seen, o.hasWork()
+	if !some {
+		next = o.nextDeath()
+		some = next != 0
+	}
+	if millis, due := m.NextDeadline(); due != some || due && max(millis, o.seen) != max(next, o.seen) {
+		return fmt.Errorf("next deadline: %d %t, want %d %t", millis, due, next, some)
+	}
+	if due, ok := m.Expiry(); (ok && due <= o.seen) != o.isUnused() {
+		return fmt.Errorf("expiry: %d %t", due, ok)
+	}
+	if err := comparePeeks(m, o); err != nil {
+		return err
+	}
+	if a, b := m.outboxString(), o.outboxString(); a != b {
+		return fmt.Errorf("outbox %s, want %s", a, b)
 	}
 	if unused := o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0 && len(o.in(oReturning)) == 0; unused != m.Unused() {
 		return fmt.Errorf("unused: %t", !unused)
@@ -131,9 +144,6 @@ func (h *history) compare(m *Machine, o *oracle, got, want *answer) error {
 	}
 	if i != len(o.messages) {
 		return fmt.Errorf("live: %d messages, want %d", i, len(o.messages))
-	}
-	if err := comparePeeks(m, o); err != nil {
-		return err
 	}
 	for _, p := range o.pipelines {
 		if a, b := syncString(m.Sync(p.id, 1, []SessionMark{{2, 2}, {1, 3}})), syncString(o.sync(p, 1, map[SessionID]uint64{1: 3, 2: 2})); a != b {
@@ -184,28 +194,31 @@ type generator struct {
 	boots      map[NodeID]Boot
 	gens       map[NodeID]uint64 // less one
 	priorities bool
-	limited    bool
+	limits     bool
 	bulk       int
 }
 
 func generate(seed uint64) *history {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}, gens: map[NodeID]uint64{}}
-	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), returns: 1 + g.IntN(6), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30)}}
+	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), returns: 1 + g.IntN(6), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6)}}
 	if g.IntN(4) > 0 {
-		h.b.returns, h.b.releases, h.b.assignments = 1000, 1000, 1000
+		h.b.returns, h.b.releases, h.b.assignments, h.b.deaths = 1000, 1000, 1000, 1000
 	}
-	g.o, g.priorities, g.limited, g.bulk = newOracle(h.b), g.IntN(2) == 0, g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
-	for len(h.steps) < modelSteps {
+	g.limits = g.IntN(2) == 0
+	g.o, g.priorities, g.bulk = newOracle(h.b), g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
+	for now := int64(0); len(h.steps) < modelSteps; {
 		s := g.step()
 		h.steps = append(h.steps, s)
 		switch {
 		case s.restart:
 		case s.isBatch():
 			if k := int64(g.o.lastK(s.pipeline)) + 1 + s.offset; k > 0 {
-				g.o.batch(s.pipeline, uint64(k), s.commands)
+				now += stepMillis
+				g.o.batch(now, s.pipeline, uint64(k), s.commands)
 			}
 		default:
-			g.o.single(&s.commands[0])
+			now += stepMillis
+			g.o.single(now, &s.commands[0])
 		}
 	}
 	return h
@@ -258,14 +271,34 @@ func (g *generator) single() Command {
 		if g.priorities {
 			c.PriorityMax, c.PriorityDefault = uint8(g.IntN(5)), uint8(g.IntN(6))
 		}
+		if g.limits {
+			g.limit(&c)
+		}
 		return Command{Op: OpConfigure, Config: c}
 	case n < 15:
-		return Command{Op: OpSeal, Condition: Condition(1 << g.IntN(4) & 7)}
+		return Command{Op: OpSeal, Condition: Condition(1 << g.IntN(5) & 15)}
 	case n < 19:
 		return Command{Op: OpUnseal, To: g.o.seals - uint64(g.IntN(10)/9)}
 	}
 	node := NodeID(1 + g.IntN(3))
 	return Command{Op: OpNodeGone, Node: node, Boot: Boot{Counter: g.boots[node].Counter - min(g.boots[node].Counter, uint64(g.IntN(2)))}}
+}
+
+// limit adds limits to a Config.
+func (g *generator) limit(c *Config) {
+	some := func(of int, values ...uint64) Limit {
+		if g.IntN(of) > 0 {
+			return 0
+		}
+		return LimitOf(values[g.IntN(len(values))])
+	}
+	c.MessageTTL = some(3, 0, 500, 1000, 3000, 10000)
+	c.MaxLength = some(3, 0, 1, 2, 4, 8)
+	c.MaxLengthBytes = some(4, 0, 10, 30)
+	c.DeliveryLimit = some(2, 0, 1, 2)
+	c.Expires = some(3, 1, 1000, 4000)
+	c.Overflow = Overflow(g.IntN(3))
+	c.CountReturns, c.DeadLetter, c.ParkPoison, c.ExpiresIfEmpty = g.IntN(3) == 0, g.IntN(2) == 0, g.IntN(2) == 0, g.IntN(2) == 0
 }
 
 // commands makes one command of a batch, or some of a kind.
@@ -285,11 +318,11 @@ func (g *generator) commands(id PipelineID) []Command {
 		if g.IntN(20) == 0 {
 			c.Flags |= FlagRedelivered
 		}
-		if g.IntN(12) == 0 {
-			c.Flags |= FlagImmediate
-		}
 		if g.priorities && g.IntN(2) == 0 {
 			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(g.IntN(6))
+		}
+		if g.limits && g.IntN(4) == 0 {
+			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1, 999, 1000, 5000, 20000}[g.IntN(6)]
 		}
 		var many []Command
 		for range 1 + g.IntN(g.bulk) {
@@ -305,19 +338,12 @@ func (g *generator) commands(id PipelineID) []Command {
 		if g.IntN(15) == 0 {
 			c.Flags |= FlagExclusive
 		}
-		if g.limited {
-			c.Flags |= Flags(g.IntN(4)/3^1) * FlagLimited
-		}
 	case n < 55:
 		c.Op, c.Consumer = OpCancel, 1+ConsumerID(g.IntN(int(s.lastConsumer)+1))
 	case n < 68:
 		c.Op, c.To = OpDrained, near(s.lastD)
 	case n < 74:
 		c.Op, c.Flags = OpGet, Flags(g.IntN(2))*FlagNoAck
-	case n < 79 && g.limited:
-		if c.Op, c.Limit = OpCredit, uint32(g.IntN(6)); c.Limit == 5 {
-			c.Limit = NoLimit
-		}
 	case n < 92:
 		c.Op, c.Outcome = OpSettle, Outcome(1+g.IntN(5))
 		if xs := g.o.outstanding(s, 1, s.lastD); len(xs) > 0 {
@@ -331,7 +357,7 @@ func (g *generator) commands(id PipelineID) []Command {
 	case n < 93:
 		c = Command{Op: OpPurge}
 	case n < 95:
-		c = Command{Op: OpQuery}
+		c = Command{Op: []Op{OpQuery, OpTouch}[g.IntN(2)]}
 	default:
 		c.Op, c.To = OpSessionClose, near(s.lastD)
 	}
@@ -371,8 +397,8 @@ func TestModelReaches(t *testing.T) {
 			met[fmt.Sprintf("overdue %t", r.m.unusedDue)] = true
 		}
 	}
-	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 32,op 33,op 34,op 35,op 36,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
-		"applied,repeat,gap,fenced,sealed,limit,code ok,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,"+
+	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 20,op 32,op 33,op 34,op 35,op 36,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,effect 1,effect 2,effect 3,effect 5,effect 7,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {
 			t.Errorf("never met: %s", want)

@@ -15,9 +15,10 @@ const (
 	mutantRoundRobinStuck
 	mutantReturnForgetsWindow
 	mutantFenceForgotten
-	mutantLimitForgetsCancelled
-	mutantMarkStays
-	mutantSyncForgetsReady
-	mutantImmediateWaits
+	mutantExpiresLate
+	mutantFullByOne
+	mutantDeliveryLimitEarly
+	mutantTimerKept
+	mutantSnapshotOmitsOutbox
 	mutantsEnd
 )

@@ -1,12 +1,30 @@
 package queue
 
+import (
+	"fmt"
+	"strings"
+)
+
 // This half of the oracle is about log entries: order and fences of batches, single commands, seals, counts and the answer to an attach. The other half is about messages.
 
 func (o *oracle) begin() {
 	o.out, o.returns, o.releases, o.assign = nil, o.b.returns, o.b.releases, o.b.assignments
+	o.deaths = o.b.deaths
 }
 
-func (o *oracle) batch(id PipelineID, k uint64, commands []Command) answer {
+// see takes over the time of an entry.
+func (o *oracle) see(now int64) {
+	if now <= o.seen {
+		return
+	}
+	o.seen = now
+	if o.lastUse == 0 {
+		o.lastUse = now
+	}
+	o.expire()
+}
+
+func (o *oracle) batch(now int64, id PipelineID, k uint64, commands []Command) answer {
 	if dead, ok := o.dead[id.Node]; ok && id.Boot.Counter <= dead {
 		return answer{result: Result{Verdict: VerdictFenced, DeadBoot: dead}}
 	}
@@ -37,6 +55,7 @@ func (o *oracle) batch(id PipelineID, k uint64, commands []Command) answer {
 		return answer{result: Result{Verdict: VerdictLimit, Next: 1}}
 	}
 	o.begin()
+	o.see(now)
 	if p == nil {
 		if id.Boot.Counter > 0 {
 			o.nodeGone(id.Node, id.Boot.Counter-1)
@@ -66,8 +85,9 @@ func (o *oracle) batch(id PipelineID, k uint64, commands []Command) answer {
 
 const limitsWindow = 4
 
-func (o *oracle) single(c *Command) answer {
+func (o *oracle) single(now int64, c *Command) answer {
 	o.begin()
+	o.see(now)
 	var reply Reply
 	switch c.Op {
 	case OpTick:
@@ -99,18 +119,39 @@ func (o *oracle) single(c *Command) answer {
 }
 
 func (o *oracle) seal(cond Condition) Reply {
-	ready := o.sum().Ready
+	c := o.sum()
+	ready := c.Ready
 	switch {
 	case o.sealed:
+	case cond&IfExpired != 0 && !o.isUnused():
+		return Reply{Code: CodeInUse}
+	case cond&IfExpired != 0 && !o.isUnused():
+		return Reply{Code: CodeInUse}
 	case cond&IfUnused != 0 && len(o.consumers) > 0, cond&IfAutoDelete != 0 && (!o.cfg.AutoDelete || !o.hadConsumer || len(o.consumers) > 0):
 		return Reply{Code: CodeInUse}
-	case cond&IfEmpty != 0 && len(o.messages) > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
+	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched() > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
 		return Reply{Code: CodeNotEmpty}
 	default:
 		o.sealed = true
 		o.seals++
 	}
 	return Reply{A: o.seals, B: ready}
+}
+
+// fetched counts what is outstanding without acknowledgement.
+func (o *oracle) fetched() (n uint64) {
+	for _, x := range o.in(oOut) {
+		if x.noAck {
+			n++
+		}
+	}
+	return n
+}
+
+func (o *oracle) isUnused() bool {
+	expires, ok := o.cfg.Expires.Get()
+	c := o.sum()
+	return ok && len(o.consumers) == 0 && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched() > 0) && o.lastUse+int64(expires) <= o.seen
 }
 
 func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
@@ -154,6 +195,9 @@ func (o *oracle) sum() Counts {
 	c.NextSeq, c.Consumers = o.next, uint64(len(o.consumers))
 	for _, x := range o.messages {
 		switch {
+		case x.place == oDead:
+			c.Dead, c.DeadBytes = c.Dead+1, c.DeadBytes+uint64(x.bytes)
+			continue
 		case x.place == oReady:
 			c.Ready, c.ReadyBytes = c.Ready+1, c.ReadyBytes+uint64(x.bytes)
 		case x.place == oOut && x.noAck:
@@ -182,9 +226,6 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 			continue
 		}
 		sy := SessionSync{Session: id, LastD: s.lastD}
-		if s.wants {
-			sy.Ready = max(1, uint64(len(o.in(oReady))))
-		}
 		for _, k := range o.consumers {
 			if k.session == s {
 				sy.Consumers = append(sy.Consumers, k.id)
@@ -196,4 +237,35 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 		st.Sessions = append(st.Sessions, sy)
 	}
 	return st
+}
+
+// hasWork tells whether a tick has something to do.
+func (o *oracle) hasWork() bool {
+	_, k := o.assignable()
+	return len(o.dropped) > 0 || len(o.in(oReturning)) > 0 || k != nil || o.mustGo() != nil || len(o.dueNow()) > 0
+}
+
+// nextDeath is when the next message expires, 0 if none does.
+func (o *oracle) nextDeath() (next int64) {
+	ttl, ok := o.cfg.MessageTTL.Get()
+	for _, x := range o.in(oReady) {
+		for _, due := range []int64{x.due, x.born + int64(ttl)} {
+			if due != 0 && (due == x.due || ok) && (next == 0 || due < next) {
+				next = due
+			}
+		}
+	}
+	return next
+}
+
+func (o *oracle) outboxString() string {
+	var parts []string
+	for n := uint64(1); n <= o.parcels; n++ {
+		for _, x := range o.messages {
+			if x.place == oDead && x.n == n {
+				parts = append(parts, fmt.Sprintf("%d:#%d %s", n, x.seq, x.reason))
+			}
+		}
+	}
+	return strings.Join(parts, " ")
 }

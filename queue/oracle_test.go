@@ -11,6 +11,7 @@ const (
 	oReady oPlace = iota
 	oOut
 	oReturning
+	oDead
 )
 
 type oMessage struct {
@@ -25,6 +26,9 @@ type oMessage struct {
 	consumer                     ConsumerID
 	noAck                        bool
 	deliveryCount, acquiredCount uint32
+	born, due                    int64
+	reason                       Reason // the rest counts while it is dead
+	n                            uint64
 }
 
 type oConsumer struct {
@@ -41,8 +45,6 @@ type oSession struct {
 	id             SessionID
 	lastD, drained uint64
 	lastConsumer   ConsumerID
-	limit          uint32
-	wants          bool
 }
 
 type oPipeline struct {
@@ -67,6 +69,9 @@ type oracle struct {
 	hadConsumer, due          bool
 	counts                    Counts // totals only
 	returns, releases, assign int
+	deaths                    int
+	seen, lastUse             int64
+	parcels                   uint64
 	out                       []Effect
 }
 
@@ -94,18 +99,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 	s := o.session(p, c.Session)
 	switch c.Op {
 	case OpEnqueue:
-		if ready := o.in(oReady); c.Flags&FlagImmediate != 0 && (len(ready) > 0 || o.assign == 0 || o.chosen(&oMessage{bytes: c.BodyBytes}) == nil) {
-			return Reply{Code: CodeNoConsumers}
-		}
-		x := &oMessage{seq: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0}
-		if c.Flags&FlagHasPriority != 0 {
-			x.priority = c.Priority
-		}
-		x.priority = min(x.priority, o.cfg.PriorityMax)
-		o.next++
-		o.counts.Enqueued++
-		o.messages = append(o.messages, x)
-		o.emit(Effect{Kind: KindStore, Index: index, Seq: x.seq})
+		return o.enqueue(c, index)
 	case OpSubscribe:
 		return o.subscribe(p, s, c)
 	case OpCancel:
@@ -134,7 +128,10 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			o.releaseDropped()
 		}
 		return Reply{A: uint64(len(ready))}
-	case OpQuery:
+	case OpQuery, OpTouch:
+		if c.Op == OpTouch {
+			o.lastUse = o.seen
+		}
 		n := o.sum()
 		return Reply{A: n.Ready, B: uint64(len(o.consumers)), C: n.Unacked}
 	case OpSessionClose:
@@ -143,19 +140,110 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			o.work()
 			return Reply{A: s.lastD}
 		}
-	case OpCredit:
-		if s != nil {
-			s.limit, s.wants = c.Limit, false
-			o.takeTurns()
-			o.assignAll()
-			reply := Reply{A: uint64(o.unsettled(s))}
-			if n := len(o.in(oReady)); n > 0 && o.hungry(s) {
-				s.wants, reply.B = true, uint64(n)
-			}
+	}
+	return Reply{}
+}
+
+func (o *oracle) enqueue(c *Command, index uint32) Reply {
+	x := &oMessage{seq: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0, born: o.seen}
+	if c.Flags&FlagHasPriority != 0 {
+		x.priority = c.Priority
+	}
+	x.priority = min(x.priority, o.cfg.PriorityMax)
+	if c.Flags&FlagHasExpiration != 0 {
+		x.due = o.seen + int64(c.Expiration)
+	}
+	var k *oConsumer
+	if len(o.in(oReady)) == 0 && !o.sealed && o.assign > 0 {
+		k = o.chosen(x)
+	}
+	full := k == nil && o.cfg.Overflow != DropHead && o.over(1, uint64(x.bytes))
+	var reply Reply
+	if full {
+		reply.Code = CodeRejected
+		o.counts.Rejected++
+		if o.cfg.Overflow == RejectPublish || !o.cfg.DeadLetter {
 			return reply
 		}
 	}
-	return Reply{}
+	o.next++
+	o.counts.Enqueued++
+	o.messages = append(o.messages, x)
+	o.emit(Effect{Kind: KindStore, Index: index, Seq: x.seq})
+	if full {
+		o.die(x, ReasonMaxLength)
+	} else if k != nil {
+		o.give(x, k)
+	}
+	return reply
+}
+
+func (o *oracle) over(count, bytes uint64) bool {
+	n := o.sum()
+	length, lengthOK := o.cfg.MaxLength.Get()
+	size, sizeOK := o.cfg.MaxLengthBytes.Get()
+	return lengthOK && n.Ready+count > length || sizeOK && n.ReadyBytes+bytes > size
+}
+
+func (o *oracle) die(x *oMessage, reason Reason) {
+	o.counts.Deaths[reason-1]++
+	if !o.cfg.DeadLetter && !(reason == ReasonDeliveryLimit && o.cfg.ParkPoison) {
+		o.remove(x)
+		o.release(x.seq)
+		return
+	}
+	o.parcels++
+	x.place, x.reason, x.n = oDead, reason, o.parcels
+	o.emit(Effect{Kind: KindDead, Seq: x.seq, Reason: reason})
+}
+
+// due lists the ready messages whose time is over: those of their own by that time, then those that the queue does not keep longer.
+func (o *oracle) dueNow() []*oMessage {
+	var own, late []*oMessage
+	ttl, ok := o.cfg.MessageTTL.Get()
+	for _, x := range o.in(oReady) {
+		switch {
+		case x.due != 0 && x.due <= o.seen:
+			own = append(own, x)
+		case ok && x.born+int64(ttl) <= o.seen:
+			late = append(late, x)
+		}
+	}
+	sort.SliceStable(own, func(i, j int) bool {
+		return own[i].due < own[j].due || own[i].due == own[j].due && own[i].seq < own[j].seq
+	})
+	return append(own, late...)
+}
+
+func (o *oracle) expire() bool {
+	for _, x := range o.dueNow() {
+		if o.deaths == 0 {
+			return false
+		}
+		o.deaths--
+		o.die(x, ReasonExpired)
+	}
+	return true
+}
+
+// mustGo returns the message that gives way: the oldest of the lowest priority; nil if the queue is short enough.
+func (o *oracle) mustGo() (least *oMessage) {
+	if o.cfg.Overflow != DropHead || !o.over(0, 0) {
+		return nil
+	}
+	for _, x := range o.in(oReady) {
+		if least == nil || x.priority < least.priority {
+			least = x
+		}
+	}
+	return least
+}
+
+func (o *oracle) putBack(x *oMessage) {
+	x.place = oReady
+	if limit, ok := o.cfg.DeliveryLimit.Get(); ok && uint64(x.failures) > limit {
+		o.die(x, ReasonDeliveryLimit)
+	}
 }
 
 func (o *oracle) session(p *oPipeline, id SessionID) *oSession {
@@ -168,7 +256,7 @@ func (o *oracle) session(p *oPipeline, id SessionID) *oSession {
 }
 
 func (o *oracle) open(p *oPipeline, id SessionID) *oSession {
-	s := &oSession{pipeline: p, id: id, limit: NoLimit}
+	s := &oSession{pipeline: p, id: id}
 	o.sessions = append(o.sessions, s)
 	return s
 }
@@ -199,10 +287,7 @@ func (o *oracle) subscribe(p *oPipeline, s *oSession, c *Command) Reply {
 		k.windowOf = WindowCountDefault
 	}
 	o.consumers = append(o.consumers, k)
-	if c.Flags&FlagLimited != 0 && s.limit == NoLimit {
-		s.limit = 0
-	}
-	o.hadConsumer, o.due = true, false
+	o.hadConsumer, o.due, o.lastUse = true, false, o.seen
 	o.takeTurns()
 	return Reply{}
 }
@@ -216,6 +301,9 @@ func (o *oracle) removeConsumers(goes func(*oConsumer) bool) {
 	}
 	if len(kept) < len(o.consumers) && len(kept) == 0 && o.cfg.AutoDelete {
 		o.due = true
+	}
+	if len(kept) < len(o.consumers) {
+		o.lastUse = o.seen
 	}
 	o.consumers = kept
 	o.takeTurns()
@@ -239,30 +327,6 @@ func (o *oracle) load(k *oConsumer) (unsettled uint32, undrained, bytes uint64) 
 }
 
 func (o *oracle) credit(k *oConsumer) bool {
-	return o.ownCredit(k) && (k.noAck || k.session.limit == NoLimit || o.unsettled(k.session) < k.session.limit)
-}
-
-// unsettled is what consumers of a session have, had they ended or not.
-func (o *oracle) unsettled(s *oSession) (n uint32) {
-	for _, x := range o.messages {
-		if x.place == oOut && x.session == s && x.consumer != 0 && !x.noAck {
-			n++
-		}
-	}
-	return n
-}
-
-// hungry tells whether nothing but its limit keeps a session from a message, and it was not told.
-func (o *oracle) hungry(s *oSession) bool {
-	for _, k := range o.consumers {
-		if k.session == s && o.ownCredit(k) && !o.credit(k) {
-			return !s.wants
-		}
-	}
-	return false
-}
-
-func (o *oracle) ownCredit(k *oConsumer) bool {
 	unsettled, undrained, bytes := o.load(k)
 	return (k.prefetch == 0 || unsettled < k.prefetch) && undrained < k.windowOf && (undrained == 0 || bytes < k.windowBytes)
 }
@@ -321,22 +385,16 @@ func (o *oracle) assignable() (*oMessage, *oConsumer) {
 }
 
 func (o *oracle) after() {
-	o.assignAll()
-	if ready := o.in(oReady); len(ready) > 0 && !o.sealed {
-		var told []*oSession
-		for _, s := range o.sessions {
-			if o.hungry(s) {
-				s.wants = true
-				told = append(told, s)
-			}
+	for ok := o.expire(); ok && o.assign > 0; {
+		x, k := o.assignable()
+		if k == nil {
+			break
 		}
-		sort.Slice(told, func(i, j int) bool {
-			a, b := told[i].pipeline.id, told[j].pipeline.id
-			return a.less(b) || a == b && told[i].id < told[j].id
-		})
-		for _, s := range told {
-			o.emit(Effect{Kind: KindReady, Node: s.pipeline.id.Node, BootCounter: s.pipeline.id.Boot.Counter, Session: s.id, Ready: uint32(len(ready))})
-		}
+		o.give(x, k)
+	}
+	for x := o.mustGo(); x != nil && o.deaths > 0; x = o.mustGo() {
+		o.deaths--
+		o.die(x, ReasonMaxLength)
 	}
 	if o.due && len(o.in(oReturning)) == 0 {
 		o.due = false
@@ -344,26 +402,21 @@ func (o *oracle) after() {
 	}
 }
 
-func (o *oracle) assignAll() {
-	for ; o.assign > 0; o.assign-- {
-		x, k := o.assignable()
-		if k == nil {
+func (o *oracle) give(x *oMessage, k *oConsumer) {
+	o.assign--
+	if k.noAck {
+		o.counts.DeliveredNoAck++
+	} else {
+		o.counts.Delivered++
+	}
+	for i := range o.turn {
+		if o.turn[i] == k {
+			o.turn = append(append(o.turn[:i:i], o.turn[i+1:]...), k)
 			break
 		}
-		if k.noAck {
-			o.counts.DeliveredNoAck++
-		} else {
-			o.counts.Delivered++
-		}
-		for i := range o.turn {
-			if o.turn[i] == k {
-				o.turn = append(append(o.turn[:i:i], o.turn[i+1:]...), k)
-				break
-			}
-		}
-		o.hand(x, k.session, k.id, k.noAck)
-		o.takeTurns()
 	}
+	o.hand(x, k.session, k.id, k.noAck)
+	o.takeTurns()
 }
 
 func (o *oracle) hand(x *oMessage, s *oSession, id ConsumerID, noAck bool) {
@@ -385,7 +438,12 @@ func (x *oMessage) delivery() Effect {
 
 func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply {
 	ready := o.in(oReady)
-	if len(ready) == 0 {
+	o.lastUse = o.seen
+	dead := false
+	for _, x := range o.dueNow() { // there was no budget left for it
+		dead = dead || x == ready[0]
+	}
+	if len(ready) == 0 || dead {
 		o.counts.GetEmpty++
 		return Reply{Code: CodeEmpty}
 	}
@@ -435,21 +493,24 @@ func (o *oracle) settle(s *oSession, c *Command) (n uint64) {
 			continue
 		}
 		n++
-		switch c.Outcome {
-		case OutcomeAck, OutcomeDiscard:
-			if c.Outcome == OutcomeDiscard {
-				o.counts.Discarded++
-			} else if !x.noAck {
+		switch {
+		case c.Outcome == OutcomeAck:
+			if !x.noAck {
 				o.counts.Acked++
 			}
 			o.remove(x)
 			o.release(x.seq)
-		case OutcomeReturnCounted:
-			x.failures++
-		case OutcomeReturnFresh:
+		case c.Outcome == OutcomeDiscard:
+			o.die(x, ReasonRejected)
+		case c.Outcome == OutcomeReturnFresh:
 			x.acquired--
+			o.putBack(x)
+		default:
+			if c.Outcome == OutcomeReturnCounted || o.cfg.CountReturns {
+				x.failures++
+			}
+			o.putBack(x)
 		}
-		x.place = oReady
 		o.takeTurns()
 	}
 	return n
@@ -481,7 +542,7 @@ func (o *oracle) work() {
 	for _, x := range o.in(oReturning) {
 		if o.returns > 0 {
 			o.returns--
-			x.place = oReady
+			o.putBack(x)
 		}
 	}
 }

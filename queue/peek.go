@@ -16,6 +16,8 @@ type Peeked struct {
 	Redelivered bool
 	// DeliveryCount is how often it was returned as a failure.
 	DeliveryCount uint32
+	// EnqueuedMillis is when it came, ExpiresMillis when it expires by its own expiration, 0 if it has none.
+	EnqueuedMillis, ExpiresMillis int64
 	// Session of an incarnation of a node holds the message, for Consumer or, if that is 0, by a Get. All are zero for a ready message and for one that is on its way back from an ended session.
 	Node        NodeID
 	BootCounter uint64
@@ -128,7 +130,7 @@ func (r *ranked) before(n uint64) Seq {
 
 // peeked describes a message that a session holds, or none if s is nil.
 func (r *record) peeked(s *session, id ConsumerID) Peeked {
-	x := Peeked{Seq: r.seq, Bytes: r.bytes, Priority: r.priority, DeliveryCount: r.failures, Consumer: id}
+	x := Peeked{Seq: r.seq, Bytes: r.bytes, Priority: r.priority, DeliveryCount: r.failures, EnqueuedMillis: r.born, ExpiresMillis: r.due, Consumer: id}
 	acquired := r.acquired
 	if s != nil {
 		x.Node, x.BootCounter, x.Session = s.pipeline.id.Node, s.pipeline.id.Boot.Counter, s.id
@@ -156,21 +158,38 @@ func (m *Machine) eachUnacked(visit func(x *record, s *session, id ConsumerID)) 
 
 // first returns the lowest seq of a level that is not empty.
 func (l *level) first() Seq {
-	switch {
-	case len(l.returned) == 0:
-		return l.fresh.peek().seq
-	case l.fresh.n == 0:
-		return l.returned[0].seq
+	seq := ^Seq(0)
+	if l.fresh.n > 0 {
+		seq = l.fresh.peek().seq
 	}
-	return min(l.fresh.peek().seq, l.returned[0].seq)
+	if l.others != nil {
+		if x, ok := l.others.Min(); ok {
+			seq = min(seq, x.seq)
+		}
+	}
+	return seq
 }
 
 // below counts the messages of a level with a lower seq.
-func (l *level) below(seq Seq) int { return l.fresh.below(seq) + l.returned.below(0, seq) }
+func (l *level) below(seq Seq) int {
+	n := l.fresh.below(seq)
+	if l.others != nil {
+		l.others.AscendLessThan(record{seq: seq}, func(record) bool {
+			n++
+			return true
+		})
+	}
+	return n
+}
 
 // between appends the messages of a level with from <= seq < to, in any order.
 func (l *level) between(priority uint8, from, to Seq, out []Peeked) []Peeked {
-	out = l.returned.between(0, from, to, out)
+	if l.others != nil {
+		l.others.AscendRange(record{seq: from}, record{seq: to}, func(x record) bool {
+			out = append(out, x.peeked(nil, 0))
+			return true
+		})
+	}
 	c, i := l.fresh.head, l.fresh.first
 	for left := l.fresh.n; left > 0; c, i = c.next, 0 {
 		n := min(len(c.items)-i, left)
@@ -180,7 +199,7 @@ func (l *level) between(priority uint8, from, to Seq, out []Peeked) []Peeked {
 			}
 			for j := range items {
 				if f := &items[j]; f.seq >= from && f.seq < to {
-					x := record{seq: f.seq, bytes: f.bytes, flags: f.flags, priority: priority}
+					x := fromFresh(f, priority)
 					out = append(out, x.peeked(nil, 0))
 				}
 			}
@@ -203,23 +222,4 @@ func (f *fifo) below(seq Seq) int {
 		left -= n
 	}
 	return f.n
-}
-
-// below counts the messages with a lower seq at i and under it. All of a level have one priority, so what stands under a higher seq is higher, too.
-func (h heap) below(i int, seq Seq) int {
-	if i >= len(h) || h[i].seq >= seq {
-		return 0
-	}
-	return 1 + h.below(2*i+1, seq) + h.below(2*i+2, seq)
-}
-
-// between appends the messages at i and under it with from <= seq < to.
-func (h heap) between(i int, from, to Seq, out []Peeked) []Peeked {
-	if i >= len(h) || h[i].seq >= to {
-		return out
-	}
-	if h[i].seq >= from {
-		out = append(out, h[i].peeked(nil, 0))
-	}
-	return h.between(2*i+2, from, to, h.between(2*i+1, from, to, out))
 }

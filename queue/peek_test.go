@@ -10,7 +10,10 @@ import (
 func peekString(list []Peeked) string {
 	var b strings.Builder
 	for _, x := range list {
-		fmt.Fprintf(&b, "peek #%d priority=%d bytes=%d redelivered=%t count=%d", x.Seq, x.Priority, x.Bytes, x.Redelivered, x.DeliveryCount)
+		fmt.Fprintf(&b, "peek #%d priority=%d bytes=%d redelivered=%t count=%d enqueued=%d", x.Seq, x.Priority, x.Bytes, x.Redelivered, x.DeliveryCount, x.EnqueuedMillis)
+		if x.ExpiresMillis != 0 {
+			fmt.Fprintf(&b, " expires=%d", x.ExpiresMillis)
+		}
 		if x.Node != 0 {
 			fmt.Fprintf(&b, " at n%d.%d/s%d/c%d", x.Node, x.BootCounter, x.Session, x.Consumer)
 		}
@@ -24,15 +27,15 @@ func (o *oracle) peek(unacked bool, offset, count int) string {
 	var list []Peeked
 	for _, x := range o.in(oReady) {
 		if !unacked {
-			list = append(list, Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures})
+			list = append(list, Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due})
 		}
 	}
 	for p := 255; p >= 0; p-- {
 		for _, x := range o.messages {
-			if !unacked || x.place == oReady || x.place == oOut && x.noAck || int(x.priority) != p {
+			if !unacked || x.place == oReady || x.place == oDead || x.place == oOut && x.noAck || int(x.priority) != p {
 				continue
 			}
-			y := Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures}
+			y := Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due}
 			if x.place == oOut {
 				y.Redelivered = x.acquired > 1 || x.marked
 				y.Node, y.BootCounter, y.Session, y.Consumer = x.session.pipeline.id.Node, x.session.pipeline.id.Boot.Counter, x.session.id, x.consumer

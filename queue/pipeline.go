@@ -154,8 +154,8 @@ func (m *Machine) evicted(id PipelineID) bool {
 	return false
 }
 
-// openPipeline makes the pipeline of a first batch, after the lower boots of its node and the lower gens of its boot are gone. It returns nil if there is no room; then nothing changed.
-func (m *Machine) openPipeline(id PipelineID, out []Effect) (*pipeline, []Effect) {
+// hasRoom tells whether a pipeline may be opened once those are gone that it takes the place of.
+func (m *Machine) hasRoom(id PipelineID) bool {
 	first, end := m.nodeRange(id.Node)
 	lower := 0
 	for _, p := range m.pipelines[first:end] {
@@ -163,13 +163,15 @@ func (m *Machine) openPipeline(id PipelineID, out []Effect) (*pipeline, []Effect
 			lower++
 		}
 	}
-	if len(m.pipelines)-lower >= m.bounds.pipelines {
-		return nil, out
-	}
+	return len(m.pipelines)-lower < m.bounds.pipelines
+}
+
+// openPipeline makes the pipeline of a first batch, after the lower boots of its node and the lower gens of its boot are gone. There must be room for it.
+func (m *Machine) openPipeline(id PipelineID, out []Effect) (*pipeline, []Effect) {
 	if id.Boot.Counter > 0 {
 		_, out = m.nodeGone(id.Node, id.Boot.Counter-1, out)
 	}
-	if first, end = m.nodeRange(id.Node); first < end { // a lower gen
+	if first, end := m.nodeRange(id.Node); first < end { // a lower gen
 		m.endPipelines(first, end)
 		out = m.work(out)
 	}

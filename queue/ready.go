@@ -1,13 +1,37 @@
 package queue
 
-import "math/bits"
+import (
+	"math/bits"
 
-// level is the ready messages of one priority. Messages that were never assigned come in order of seq and stand in fresh; those that came back stand in returned
-// with their counts. The head of the level is the one with the lower seq of the two fronts, so a returned message is back at its original position.
-type level struct {
-	fresh    fifo
-	returned heap
+	"github.com/google/btree"
+)
+
+const (
+	// treeDegree is the degree of the ordered sets of messages, treeSpares how many empty nodes each keeps.
+	treeDegree = 16
+	treeSpares = 2
+)
+
+// newTree makes an ordered set.
+func newTree[T any](less btree.LessFunc[T]) *btree.BTreeG[T] {
+	return btree.NewWithFreeListG(treeDegree, less, btree.NewFreeListG[T](treeSpares))
 }
+
+// level is the ready messages of one priority. Messages that were never assigned and have no expiration of their own come in order of seq and stand in fresh; all others
+// stand in others. The head of the level is the one with the lower seq of the two fronts, so a returned message is back at its original position.
+type level struct {
+	fresh  fifo
+	others *btree.BTreeG[record] // by seq; nil until it is needed
+}
+
+// timer says when a ready message expires by its own expiration.
+type timer struct {
+	due      int64
+	seq      Seq
+	priority uint8
+}
+
+func byDue(a, b timer) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
 
 // ready is all messages that wait for a consumer: one level per priority, the highest first.
 type ready struct {
@@ -15,6 +39,7 @@ type ready struct {
 	filled [4]uint64
 	seqs   seqSet
 	sums   sums
+	timers *btree.BTreeG[timer] // of those with an expiration of their own; nil until it is needed
 }
 
 // at returns the level of a priority.
@@ -29,16 +54,31 @@ func (r *ready) at(priority uint8) *level {
 
 // push adds a new message, whose seq is above all others.
 func (r *ready) push(x *record) {
-	r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags})
+	if x.due != 0 {
+		r.putBack(x)
+		return
+	}
+	r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags, born: x.born})
 	r.note(x)
 }
 
-// putBack adds a message that was assigned before.
+// putBack adds a message that was assigned before, or that has an expiration of its own.
 func (r *ready) putBack(x *record) {
-	if mutant == mutantReturnsToTail {
-		r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags | FlagRedelivered})
-	} else {
-		r.at(x.priority).returned.push(*x)
+	if mutant == mutantReturnsToTail && x.acquired > 0 {
+		r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags | FlagRedelivered, born: x.born})
+		r.note(x)
+		return
+	}
+	l := r.at(x.priority)
+	if l.others == nil {
+		l.others = newTree(bySeq)
+	}
+	l.others.ReplaceOrInsert(*x)
+	if x.due != 0 {
+		if r.timers == nil {
+			r.timers = newTree(byDue)
+		}
+		r.timers.ReplaceOrInsert(timer{x.due, x.seq, x.priority})
 	}
 	r.note(x)
 }
@@ -59,31 +99,75 @@ func (r *ready) top() uint8 {
 	return uint8(63 - bits.LeadingZeros64(r.filled[0]))
 }
 
-// peek copies the head of the queue into x; there must be one.
-func (r *ready) peek(x *record) {
-	priority := r.top()
-	l := &r.levels[priority]
-	if len(l.returned) > 0 && (l.fresh.n == 0 || l.returned[0].seq < l.fresh.peek().seq) {
-		*x = l.returned[0]
-		return
+// bottom returns the lowest priority that has messages; there must be one.
+func (r *ready) bottom() uint8 {
+	for i, w := range r.filled {
+		if w != 0 {
+			return uint8(i*64 + bits.TrailingZeros64(w))
+		}
 	}
-	f := l.fresh.peek()
-	*x = record{seq: f.seq, bytes: f.bytes, flags: f.flags, priority: priority}
+	return 0
 }
 
-// drop removes the head of the queue, which x is.
+// peek copies the head of the queue into x; there must be one.
+func (r *ready) peek(x *record) { r.peekAt(r.top(), x) }
+
+// peekAt copies the head of a level, which must not be empty, into x.
+func (r *ready) peekAt(priority uint8, x *record) {
+	l := &r.levels[priority]
+	if l.others != nil {
+		if o, ok := l.others.Min(); ok && (l.fresh.n == 0 || o.seq < l.fresh.peek().seq) {
+			*x = o
+			return
+		}
+	}
+	*x = fromFresh(l.fresh.peek(), priority)
+}
+
+// drop removes a message, which is the head of its level or has an expiration of its own.
 func (r *ready) drop(x *record) {
 	l := &r.levels[x.priority]
-	if len(l.returned) > 0 && l.returned[0].seq == x.seq {
-		l.returned.pop()
-	} else {
+	if l.fresh.n > 0 && l.fresh.peek().seq == x.seq {
 		l.fresh.drop()
+	} else {
+		l.others.Delete(record{seq: x.seq})
 	}
-	if l.fresh.n == 0 && len(l.returned) == 0 {
+	if x.due != 0 && mutant != mutantTimerKept {
+		r.timers.Delete(timer{due: x.due, seq: x.seq})
+	}
+	if l.size() == 0 {
 		r.filled[x.priority/64] &^= 1 << (x.priority % 64)
 	}
 	r.seqs.remove(x.seq)
 	r.sums.sub(x)
+}
+
+// timed returns the message with the earliest expiration of its own; false if there is none.
+func (r *ready) timed(x *record) bool {
+	if r.timers == nil {
+		return false
+	}
+	t, ok := r.timers.Min()
+	if ok {
+		*x, _ = r.levels[t.priority].others.Get(record{seq: t.seq})
+	}
+	return ok
+}
+
+// nextDue returns the earliest expiration of a message's own.
+func (r *ready) nextDue() (millis int64, ok bool) {
+	if r.timers == nil {
+		return 0, false
+	}
+	t, ok := r.timers.Min()
+	return t.due, ok
+}
+
+func (l *level) size() int {
+	if l.others == nil {
+		return l.fresh.n
+	}
+	return l.fresh.n + l.others.Len()
 }
 
 // reset forgets all ready messages: whole chunks, whatever their number.

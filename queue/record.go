@@ -1,7 +1,7 @@
 package queue
 
-// record is what the machine knows of a message: 24 bytes, no pointer. It lives in exactly one place at a time: a level (ready), the outstanding deliveries of a
-// session, or the returning ones of ended sessions.
+// record is what the machine knows of a message: 40 bytes, no pointer. It lives in exactly one place at a time: a level (ready), the outstanding deliveries of a
+// session, the returning ones of ended sessions, or the outbox.
 type record struct {
 	seq      Seq
 	bytes    uint32
@@ -9,7 +9,16 @@ type record struct {
 	failures uint32 // how often it was returned as a failure
 	priority uint8
 	flags    Flags // FlagPersistent, FlagRedelivered; FlagNoAck while it is outstanding without acknowledgement
+	born     int64 // when it was enqueued, in milliseconds; rises with seq
+	due      int64 // when it expires by its own expiration, in milliseconds; 0: never
 }
+
+// fromFresh returns the record of a message that was never assigned.
+func fromFresh(f *fresh, priority uint8) record {
+	return record{seq: f.seq, bytes: f.bytes, flags: f.flags, priority: priority, born: f.born}
+}
+
+func bySeq(a, b record) bool { return a.seq < b.seq }
 
 // before tells whether r stands nearer to the head of the queue than o.
 func (r *record) before(o *record) bool {

@@ -69,11 +69,11 @@ func replay(prefix []byte, b bounds, entries [][]byte, answers []string, index u
 // TestSnapshotsAreCanonical reaches one state on different ways.
 func TestSnapshotsAreCanonical(t *testing.T) {
 	play := func(lines ...string) string {
-		r := &runner{m: New(Config{})}
+		r := &runner{m: New(Config{}), still: true}
 		for _, l := range lines {
 			r.play(t, l)
 		}
-		r.m.seenMillis, r.m.totals = 0, totals{}
+		r.m.totals = totals{}
 		for _, p := range r.m.pipelines {
 			p.lastK, p.outcomes = 1, [pipelineWindow][]byte{}
 		}
@@ -98,7 +98,7 @@ func TestSnapshotsAreCanonical(t *testing.T) {
 	}
 }
 
-// TestRestoreOldVersions reads snapshots from before there were evicted pipelines, and from before sessions had limits.
+// TestRestoreOldVersions reads snapshots from before there were evicted pipelines, and from before there were times and limits.
 func TestRestoreOldVersions(t *testing.T) {
 	for i, text := range []string{
 		"010000000000000000000000000100000000000000000000000000000000000000",

@@ -24,8 +24,6 @@ const (
 	CodeGone Code = 8
 	// CodeUnavailable: not known to be stored (said by the shell when it gives up, never by the machine).
 	CodeUnavailable Code = 9
-	// CodeNoConsumers: an Enqueue with FlagImmediate found no consumer; nothing was stored.
-	CodeNoConsumers Code = 10
 )
 
 // Reply answers one command. A, B and C are explained at the Op.
@@ -81,10 +79,25 @@ type Counts struct {
 	// Persistent counts messages (ready and unacked) of delivery mode 2.
 	Persistent, PersistentBytes uint64
 	Consumers                   uint64
-	// Totals since the machine was made. Rejected counts enqueues that a limit refused, Discarded deliveries settled with OutcomeDiscard.
-	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected, Discarded uint64
+	// Dead counts the messages in the outbox and the bytes of their bodies.
+	Dead, DeadBytes uint64
+	// Totals since the machine was made. Rejected counts enqueues that a limit refused, Deaths messages that died, by Reason less one.
+	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected uint64
+	Deaths                                                                                     [reasonsEnd - 1]uint64
 	// NextSeq is the seq of the next message.
 	NextSeq Seq
+}
+
+// Numbers lists all of them but NextSeq, in an order that is the same everywhere: for whoever carries them from node to node.
+func (c *Counts) Numbers() []*uint64 {
+	list := []*uint64{
+		&c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes, &c.Consumers, &c.Dead, &c.DeadBytes, &c.Enqueued, &c.Delivered,
+		&c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected,
+	}
+	for i := range c.Deaths {
+		list = append(list, &c.Deaths[i])
+	}
+	return list
 }
 
 // SyncState is the answer to an Attach: what a node must know of its pipeline at one applied index (PROTOCOL 2).
@@ -112,8 +125,6 @@ type SessionSync struct {
 	Session   SessionID
 	LastD     uint64
 	Consumers []ConsumerID
-	// Ready is not 0 if the session is marked as wanting more than its limit (KindReady): how many messages are ready, or 1.
-	Ready uint64
 	// Deliveries are the outstanding ones with D above the asked one, as KindDeliver effects in order of D.
 	Deliveries []Effect
 }

@@ -26,6 +26,7 @@ func restore(src []byte, b bounds) (*Machine, error) {
 	r.head()
 	r.ready()
 	r.returning()
+	r.outbox()
 	r.dropped()
 	r.deadBoots()
 	n := r.Count(1)
@@ -66,27 +67,49 @@ func (r *restorer) head() {
 	m.sealed = r.Bool()
 	m.hadConsumer = r.Bool()
 	m.unusedDue = r.Bool()
-	for _, v := range m.totals.values() {
+	m.lastUse = m.seenMillis
+	values := m.totals.values()
+	known := values[:]
+	if r.version < 3 {
+		known = known[:totalsBefore3]
+	} else {
+		m.lastUse = int64(r.Uvarint())
+	}
+	for _, v := range known {
 		*v = r.Uvarint()
 	}
 	r.need(m.nextSeq > 0 && m.nextSeq <= numberMax, "next seq")
 	r.need(!m.sealed || m.seals > 0, "seal")
-	r.need(m.seenMillis >= 0, "time")
+	r.need(m.seenMillis >= 0 && m.lastUse >= 0 && m.lastUse <= m.seenMillis, "time")
 }
 
-// record reads all of a record but its seq, which the caller makes of the returned distance.
-func (r *restorer) record(priority uint8) (distance uint64, x record) {
+// totalsBefore3 is how many totals there were before version 3.
+const totalsBefore3 = 9
+
+// record reads all of a record but its seq, which the caller makes of the returned distance. born is what the record's time of birth is told from.
+func (r *restorer) record(priority uint8, born int64) (distance uint64, x record) {
 	distance = r.Uvarint()
 	x.priority = priority
 	x.bytes = readUint32(&r.Reader)
 	flags := r.Uint8()
-	x.flags = Flags(flags &^ recordHasCounts)
+	if r.version < 3 {
+		r.need(flags&recordHasDue == 0, "flags of a record")
+		x.born = r.m.seenMillis
+	} else {
+		x.born = born + unzigzag(r.Uvarint())
+	}
+	x.flags = Flags(flags &^ (recordHasCounts | recordHasDue))
 	if flags&recordHasCounts != 0 {
 		x.acquired = readUint32(&r.Reader)
 		x.failures = readUint32(&r.Reader)
 		r.need(x.acquired|x.failures != 0, "counts of a record")
 	}
+	if flags&recordHasDue != 0 {
+		x.due = int64(r.Uvarint())
+		r.need(x.due > 0, "expiration of a record")
+	}
 	r.need(x.flags&^recordFlags == 0, "flags of a record")
+	r.need(x.born >= 0 && x.born <= r.m.seenMillis, "birth of a record")
 	return distance, x
 }
 
@@ -104,16 +127,18 @@ func (r *restorer) ready() {
 		n := r.Count(3)
 		r.need(priority > last && n > 0, "levels")
 		last = priority
-		seq := Seq(0)
+		seq, born := Seq(0), int64(0)
 		for j := 0; j < n; j++ {
-			distance, x := r.record(uint8(priority))
+			distance, x := r.record(uint8(priority), born)
+			r.need(x.born >= born, "order of births")
+			born = x.born
 			r.need(distance > 0 && x.flags&FlagNoAck == 0, "ready message")
 			seq += Seq(distance)
 			x.seq = seq
 			if !r.admit(seq) {
 				return
 			}
-			if x.acquired|x.failures == 0 {
+			if x.acquired|x.failures == 0 && x.due == 0 {
 				r.m.ready.push(&x)
 			} else {
 				r.m.ready.putBack(&x)
@@ -126,7 +151,7 @@ func (r *restorer) returning() {
 	n := r.Count(4)
 	for i := 0; i < n; i++ {
 		priority := r.Uint8()
-		distance, x := r.record(priority)
+		distance, x := r.record(priority, 0)
 		x.seq = Seq(distance)
 		r.need(x.flags&FlagNoAck == 0 && x.acquired > 0, "returning message")
 		if !r.admit(x.seq) {
@@ -136,6 +161,33 @@ func (r *restorer) returning() {
 		r.m.returning = append(r.m.returning, x) // in order, so it is a heap
 		r.m.away.add(x.seq)
 		r.m.unacked.add(&x)
+	}
+}
+
+func (r *restorer) outbox() {
+	if r.version < 3 {
+		return
+	}
+	o := &r.m.outbox
+	o.last = r.Uvarint()
+	r.need(o.last <= numberMax, "last of the outbox")
+	n := r.Count(6)
+	last := parcel{}
+	for i := 0; i < n && r.Err() == nil; i++ {
+		step := r.Uvarint()
+		p := parcel{n: last.n + step, reason: Reason(r.Uint8())}
+		priority := r.Uint8()
+		p.died = last.died + unzigzag(r.Uvarint())
+		distance, x := r.record(priority, last.record.born)
+		x.seq = last.record.seq + Seq(unzigzag(distance))
+		p.record = x
+		r.need(step > 0 && p.n > last.n && p.n <= o.last && p.reason > 0 && p.reason < reasonsEnd && x.flags&FlagNoAck == 0, "entry of the outbox")
+		r.need(p.died >= 0 && p.died <= r.m.seenMillis, "time of a death")
+		if !r.admit(x.seq) {
+			return
+		}
+		o.put(p)
+		last = p
 	}
 }
 
@@ -203,7 +255,7 @@ func (r *restorer) outcome() []byte {
 	o := codec.NewReader(r.Bytes())
 	for last := int64(-1); o.Len() > 0; {
 		x := readException(&o)
-		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeNoConsumers, "outcome of a batch")
+		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeUnavailable, "outcome of a batch")
 		last = int64(x.Index)
 		dst = appendException(dst, x.Index, &x.Reply)
 	}
@@ -211,11 +263,7 @@ func (r *restorer) outcome() []byte {
 }
 
 func (r *restorer) session(p *pipeline) {
-	s := &session{pipeline: p, id: SessionID(r.Uvarint()), lastD: r.Uvarint(), drained: r.Uvarint(), lastConsumer: readConsumer(&r.Reader), limit: NoLimit}
-	if r.version > 2 {
-		s.limit = readUint32(&r.Reader) - 1
-		s.wants = r.Bool()
-	}
+	s := &session{pipeline: p, id: SessionID(r.Uvarint()), lastD: r.Uvarint(), drained: r.Uvarint(), lastConsumer: readConsumer(&r.Reader)}
 	n := len(p.sessions)
 	r.need(s.id > 0 && (n == 0 || p.sessions[n-1].id < s.id), "order of sessions")
 	r.need(r.m.sessions < r.m.bounds.sessions && s.drained <= s.lastD && s.lastD <= numberMax, "session")
@@ -226,9 +274,9 @@ func (r *restorer) session(p *pipeline) {
 		r.consumer(s)
 	}
 	deliveries := r.Count(6)
-	d, seq := uint64(0), Seq(0)
+	d, seq, born := uint64(0), Seq(0), int64(0)
 	for i := 0; i < deliveries && r.Err() == nil; i++ {
-		d, seq = r.delivery(s, d, seq)
+		d, seq, born = r.delivery(s, d, seq, born)
 	}
 }
 
@@ -245,30 +293,27 @@ func (r *restorer) consumer(s *session) {
 	r.m.roster.join(c)
 }
 
-func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq) (uint64, Seq) {
+func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (uint64, Seq, int64) {
 	step := r.Uvarint()
 	d := lastD + step
 	id := readConsumer(&r.Reader)
 	priority := r.Uint8()
-	distance, x := r.record(priority)
+	distance, x := r.record(priority, born)
 	x.seq = lastSeq + Seq(unzigzag(distance))
 	r.need(step > 0 && d > lastD && d <= s.lastD && id <= s.lastConsumer && x.acquired > 0, "delivery")
 	r.need(!x.isNoAck() || d > s.drained, "drained delivery without acknowledgement")
 	c := s.consumer(id)
 	r.need(c == nil || c.noAck == x.isNoAck(), "delivery of the other kind")
 	if !r.admit(x.seq) {
-		return d, x.seq
+		return d, x.seq, x.born
 	}
 	s.out.add(d, delivery{record: x, consumer: id}, &r.m.pool)
 	r.m.away.add(x.seq)
 	if !x.isNoAck() {
 		r.m.unacked.add(&x)
-		if id != 0 {
-			s.unsettled++
-		}
 	}
 	if c == nil {
-		return d, x.seq
+		return d, x.seq, x.born
 	}
 	if !x.isNoAck() {
 		c.unsettled++
@@ -277,7 +322,7 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq) (uint64, Seq)
 		c.undrained++
 		c.undrainedBytes += uint64(x.bytes)
 	}
-	return d, x.seq
+	return d, x.seq, x.born
 }
 
 // waiting links the consumers that have credit in the order of the snapshot.
@@ -293,8 +338,6 @@ func (r *restorer) waiting() {
 				r.need(c.keepsLimits(), "limits of a consumer")
 				if c.hasCredit() {
 					credited++
-				} else {
-					m.roster.bar(c, c.hasOwnCredit())
 				}
 			}
 		}
@@ -317,6 +360,5 @@ func (r *restorer) waiting() {
 		m.roster.waiting++
 		last = at
 	}
-	r.need(m.roster.hungry == 0 || m.ready.sums.n == 0 || m.sealed, "session that wants more")
 	r.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "unused queue")
 }

@@ -67,7 +67,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		for _, f := range []struct {
 			key string
 			v   *int
-		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}} {
+		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}} {
 			*f.v = int(l.Int(f.key, int64(*f.v)))
 		}
 		r.m = newMachine(Config{}, b)
@@ -77,7 +77,8 @@ func (r *runner) play(t *testing.T, text string) string {
 	case "counts":
 		return fmt.Sprintf("%+v\n", r.m.Counts())
 	case "due":
-		_, due := r.m.NextDeadline()
+		millis, due := r.m.NextDeadline()
+		due = due && millis <= r.m.seenMillis
 		token, sealed := r.m.Sealed()
 		return fmt.Sprintf("work=%t unused=%t sealed=%t token=%d\n", due, r.m.Unused(), sealed, token)
 	case "snapshot":
@@ -127,6 +128,9 @@ func stateString(m *Machine) string {
 		}
 		b.WriteString("\n")
 	}
+	if m.outbox.sums.n > 0 {
+		fmt.Fprintf(&b, "outbox: %s\n", m.outboxString())
+	}
 	for _, d := range m.deadBoots {
 		fmt.Fprintf(&b, "dead n%d.%d\n", d.node, d.counter)
 	}
@@ -134,9 +138,6 @@ func stateString(m *Machine) string {
 		fmt.Fprintf(&b, "pipeline n%d.%d k=%d\n", p.id.Node, p.id.Boot.Counter, p.lastK)
 		for _, s := range p.sessions {
 			fmt.Fprintf(&b, "  s%d d=%d drained=%d", s.id, s.lastD, s.drained)
-			if s.limit != NoLimit {
-				fmt.Fprintf(&b, " limit=%d/%d wants=%t", s.unsettled, s.limit, s.wants)
-			}
 			for _, c := range s.consumers {
 				fmt.Fprintf(&b, " c%d(unsettled=%d undrained=%d/%dB waiting=%t)", c.id, c.unsettled, c.undrained, c.undrainedBytes, c.waiting)
 			}
@@ -155,7 +156,18 @@ func (r *record) String() string {
 	if r.acquired|r.failures != 0 {
 		s += fmt.Sprintf("(acquired=%d failures=%d)", r.acquired, r.failures)
 	}
+	if r.due != 0 {
+		s += fmt.Sprintf("(due=%d)", r.due)
+	}
 	return s
+}
+
+func (m *Machine) outboxString() string {
+	var parts []string
+	m.outbox.each(func(p *parcel) {
+		parts = append(parts, fmt.Sprintf("%d:#%d %s", p.n, p.record.seq, p.reason))
+	})
+	return strings.Join(parts, " ")
 }
 
 func syncString(st SyncState) string {
@@ -173,11 +185,7 @@ func syncString(st SyncState) string {
 		b.WriteString("\n")
 	}
 	for _, s := range st.Sessions {
-		fmt.Fprintf(&b, "session s%d d=%d consumers=%v", s.Session, s.LastD, s.Consumers)
-		if s.Ready > 0 {
-			fmt.Fprintf(&b, " ready=%d", s.Ready)
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "session s%d d=%d consumers=%v\n", s.Session, s.LastD, s.Consumers)
 		for _, e := range s.Deliveries {
 			b.WriteString("  " + e.String() + "\n")
 		}

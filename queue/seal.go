@@ -3,6 +3,9 @@ package queue
 // seal carries out OpSeal.
 func (m *Machine) seal(cond Condition) Reply {
 	if !m.sealed {
+		if due, ok := m.Expiry(); cond&IfExpired != 0 && !(ok && due <= m.seenMillis) {
+			return Reply{Code: CodeInUse}
+		}
 		if cond&IfUnused != 0 && m.roster.size > 0 || cond&IfAutoDelete != 0 && !(m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0) {
 			return Reply{Code: CodeInUse}
 		}
@@ -36,4 +39,13 @@ func (m *Machine) Sealed() (token uint64, ok bool) {
 // because the KindUnused effect comes only once.
 func (m *Machine) Unused() bool {
 	return m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) == 0
+}
+
+// Expiry returns when the queue will have been unused for as long as its Config allows: then the leader should Seal it with IfExpired. ok is false while it is in use, and if it may be
+// unused for ever.
+func (m *Machine) Expiry() (millis int64, ok bool) {
+	if m.roster.size > 0 || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n > 0 {
+		return 0, false
+	}
+	return m.cfg.Expires.after(m.lastUse)
 }

@@ -228,29 +228,38 @@ func (p *setPage) count() uint64 {
 	return uint64(n)
 }
 
-// union yields the members of both sets in ascending order until yield returns false.
-func union(a, b *seqSet, yield func(Seq) bool) {
-	i, j := a.head, b.head
-	for i < len(a.pages) || j < len(b.pages) {
-		var p setPage
-		switch {
-		case j == len(b.pages) || i < len(a.pages) && a.pages[i].no < b.pages[j].no:
-			p = a.pages[i]
-			i++
-		case i == len(a.pages) || b.pages[j].no < a.pages[i].no:
-			p = b.pages[j]
-			j++
-		default:
-			p = a.pages[i]
-			for w := range p.bits {
-				p.bits[w] |= b.pages[j].bits[w]
+// union yields the members of all sets in ascending order until yield returns false.
+func union(yield func(Seq) bool, sets ...*seqSet) {
+	at := make([]int, len(sets))
+	for i, s := range sets {
+		at[i] = s.head
+	}
+	for {
+		next := setPage{no: ^uint64(0)}
+		for i, s := range sets {
+			if at[i] == len(s.pages) {
+				continue
 			}
-			i++
-			j++
+			switch p := &s.pages[at[i]]; {
+			case p.no < next.no:
+				next = *p
+			case p.no == next.no:
+				for w := range p.bits {
+					next.bits[w] |= p.bits[w]
+				}
+			}
 		}
-		for w, word := range p.bits {
+		if next.no == ^uint64(0) {
+			return
+		}
+		for i, s := range sets {
+			if at[i] < len(s.pages) && s.pages[at[i]].no == next.no {
+				at[i]++
+			}
+		}
+		for w, word := range next.bits {
 			for ; word != 0; word &= word - 1 {
-				if !yield(Seq(p.no<<setPageShift + uint64(w*64+bits.TrailingZeros64(word)))) {
+				if !yield(Seq(next.no<<setPageShift + uint64(w*64+bits.TrailingZeros64(word)))) {
 					return
 				}
 			}

@@ -37,14 +37,7 @@ func (o Outcome) settlesNoAck() bool { return o == OutcomeAck || o == OutcomeRet
 // forgive takes a delivery that ends off the counts of its consumer.
 func (m *Machine) forgive(s *session, d uint64, x *delivery) {
 	c := s.consumer(x.consumer)
-	counts := x.consumer != 0 && !x.isNoAck()
-	if counts && !(mutant == mutantLimitForgetsCancelled && c == nil) {
-		s.unsettled--
-	}
 	if c == nil {
-		if counts && s.unsettled+1 == s.limit {
-			m.roster.placeAll(s)
-		}
 		return
 	}
 	if d > s.drained && mutant != mutantReturnForgetsWindow {
@@ -54,11 +47,7 @@ func (m *Machine) forgive(s *session, d uint64, x *delivery) {
 	if !x.isNoAck() {
 		c.unsettled--
 	}
-	if counts && s.unsettled+1 == s.limit {
-		m.roster.placeAll(s)
-	} else {
-		m.roster.place(c)
-	}
+	m.roster.regained(c)
 }
 
 // finish carries out the outcome for a message whose delivery was taken away.
@@ -73,15 +62,17 @@ func (m *Machine) finish(x *record, outcome Outcome, out []Effect) []Effect {
 	}
 	switch outcome {
 	case OutcomeAck, OutcomeDiscard:
-		if outcome == OutcomeAck {
-			m.totals.acked++
-		} else {
-			m.totals.discarded++
-		}
 		m.unacked.sub(x)
 		m.away.remove(x.seq)
+		if outcome == OutcomeDiscard {
+			return m.die(x, ReasonRejected, out)
+		}
+		m.totals.acked++
 		return m.release(x.seq, out)
 	case OutcomeReturn:
+		if m.cfg.CountReturns {
+			raise(&x.failures)
+		}
 	case OutcomeReturnCounted:
 		raise(&x.failures)
 	case OutcomeReturnFresh:
@@ -89,6 +80,5 @@ func (m *Machine) finish(x *record, outcome Outcome, out []Effect) []Effect {
 	default:
 		invariant.Failf("settle with outcome %d", outcome)
 	}
-	m.putBack(x)
-	return out
+	return m.putBack(x, out)
 }

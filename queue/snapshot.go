@@ -6,11 +6,14 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 )
 
-// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines, version 2 no limits of sessions.
+// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths and limits.
 const snapshotVersion = 3
 
-// recordHasCounts marks an encoded record that has acquired and failures; it shares an octet with the record's flags.
-const recordHasCounts = 0x80
+// recordHasCounts marks an encoded record that has acquired and failures, recordHasDue one that has due; they share an octet with the record's flags.
+const (
+	recordHasCounts = 0x80
+	recordHasDue    = 0x40
+)
 
 // recordFlags are the flags that a record may have.
 const recordFlags = FlagPersistent | FlagRedelivered | FlagNoAck
@@ -25,11 +28,13 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	dst = codec.AppendBool(dst, m.sealed)
 	dst = codec.AppendBool(dst, m.hadConsumer)
 	dst = codec.AppendBool(dst, m.unusedDue)
+	dst = codec.AppendUvarint(dst, uint64(m.lastUse))
 	for _, v := range m.totals.values() {
 		dst = codec.AppendUvarint(dst, *v)
 	}
 	dst = m.ready.appendTo(dst)
 	dst = appendReturning(dst, m.returning)
+	dst = m.outbox.appendTo(dst)
 	dst = m.dropped.appendTo(dst)
 	dst = codec.AppendUvarint(dst, uint64(len(m.deadBoots)))
 	for _, b := range m.deadBoots {
@@ -44,20 +49,34 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 }
 
 // values lists the totals in the order of the snapshot: add at the end, with a new version.
-func (t *totals) values() [9]*uint64 {
-	return [9]*uint64{&t.enqueued, &t.delivered, &t.deliveredNoAck, &t.got, &t.gotNoAck, &t.getEmpty, &t.acked, &t.redelivered, &t.discarded}
+func (t *totals) values() [13]*uint64 {
+	return [...]*uint64{
+		&t.enqueued, &t.delivered, &t.deliveredNoAck, &t.got, &t.gotNoAck, &t.getEmpty, &t.acked, &t.redelivered, &t.deaths[ReasonRejected-1],
+		&t.rejected, &t.deaths[ReasonExpired-1], &t.deaths[ReasonMaxLength-1], &t.deaths[ReasonDeliveryLimit-1],
+	}
 }
 
-// appendRecord appends a record whose priority is known and whose seq is told by its distance from another.
-func appendRecord(dst []byte, distance uint64, x *record) []byte {
+// appendRecord appends a record whose priority is known. Its seq is told by its distance from another, its time of birth by that from an earlier record's.
+func appendRecord(dst []byte, distance uint64, born int64, x *record) []byte {
 	dst = codec.AppendUvarint(dst, distance)
 	dst = codec.AppendUvarint(dst, uint64(x.bytes))
-	if x.acquired|x.failures == 0 {
-		return append(dst, byte(x.flags))
+	flags := byte(x.flags)
+	if x.acquired|x.failures != 0 {
+		flags |= recordHasCounts
 	}
-	dst = append(dst, byte(x.flags)|recordHasCounts)
-	dst = codec.AppendUvarint(dst, uint64(x.acquired))
-	return codec.AppendUvarint(dst, uint64(x.failures))
+	if x.due != 0 {
+		flags |= recordHasDue
+	}
+	dst = append(dst, flags)
+	dst = codec.AppendUvarint(dst, zigzag(x.born-born))
+	if flags&recordHasCounts != 0 {
+		dst = codec.AppendUvarint(dst, uint64(x.acquired))
+		dst = codec.AppendUvarint(dst, uint64(x.failures))
+	}
+	if flags&recordHasDue != 0 {
+		dst = codec.AppendUvarint(dst, uint64(x.due))
+	}
+	return dst
 }
 
 // appendTo appends the levels that have messages, by priority ascending, and in each the messages by seq.
@@ -73,33 +92,38 @@ func (r *ready) appendTo(dst []byte) []byte {
 		if n := r.levels[i].size(); n > 0 {
 			dst = append(dst, byte(i))
 			dst = codec.AppendUvarint(dst, uint64(n))
-			last := Seq(0)
+			last, born := Seq(0), int64(0)
 			r.levels[i].each(uint8(i), func(x *record) {
-				dst = appendRecord(dst, uint64(x.seq-last), x)
-				last = x.seq
+				dst = appendRecord(dst, uint64(x.seq-last), born, x)
+				last, born = x.seq, x.born
 			})
 		}
 	}
 	return dst
 }
 
-func (l *level) size() int { return l.fresh.n + len(l.returned) }
-
 // each visits the messages of a level in order of seq.
 func (l *level) each(priority uint8, visit func(x *record)) {
-	returned := sorted(l.returned)
-	x := record{priority: priority} // one for all: visit makes it escape
-	l.fresh.each(func(f *fresh) {
-		for len(returned) > 0 && returned[0].seq < f.seq {
-			visit(&returned[0])
-			returned = returned[1:]
+	var x record // one for all: visit makes it escape
+	others := func(before Seq) {
+		if l.others == nil {
+			return
 		}
-		x.seq, x.bytes, x.flags = f.seq, f.bytes, f.flags
+		l.others.AscendGreaterOrEqual(record{seq: x.seq + 1}, func(o record) bool {
+			if o.seq >= before {
+				return false
+			}
+			x = o
+			visit(&x)
+			return true
+		})
+	}
+	l.fresh.each(func(f *fresh) {
+		others(f.seq)
+		x = fromFresh(f, priority)
 		visit(&x)
 	})
-	for i := range returned {
-		visit(&returned[i])
-	}
+	others(1<<64 - 1)
 }
 
 // sorted returns the records of a heap from the head of the queue on.
@@ -121,8 +145,25 @@ func appendReturning(dst []byte, h heap) []byte {
 	dst = codec.AppendUvarint(dst, uint64(len(h)))
 	for _, x := range sorted(h) {
 		dst = append(dst, x.priority)
-		dst = appendRecord(dst, uint64(x.seq), &x)
+		dst = appendRecord(dst, uint64(x.seq), 0, &x)
 	}
+	return dst
+}
+
+func (o *outbox) appendTo(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, o.last)
+	if mutant == mutantSnapshotOmitsOutbox {
+		return codec.AppendUvarint(dst, 0)
+	}
+	dst = codec.AppendUvarint(dst, o.sums.n)
+	last := parcel{}
+	o.each(func(p *parcel) {
+		dst = codec.AppendUvarint(dst, p.n-last.n)
+		dst = append(dst, byte(p.reason), p.record.priority)
+		dst = codec.AppendUvarint(dst, zigzag(p.died-last.died))
+		dst = appendRecord(dst, zigzag(int64(p.record.seq-last.record.seq)), last.record.born, &p.record)
+		last = *p
+	})
 	return dst
 }
 
@@ -159,8 +200,6 @@ func (s *session) appendTo(dst []byte) []byte {
 	dst = codec.AppendUvarint(dst, s.lastD)
 	dst = codec.AppendUvarint(dst, s.drained)
 	dst = codec.AppendUvarint(dst, uint64(s.lastConsumer))
-	dst = codec.AppendUvarint(dst, uint64(s.limit+1)) // NoLimit is 0
-	dst = codec.AppendBool(dst, s.wants)
 	dst = codec.AppendUvarint(dst, uint64(len(s.consumers)))
 	for _, c := range s.consumers {
 		dst = codec.AppendUvarint(dst, uint64(c.id))
@@ -175,13 +214,13 @@ func (s *session) appendTo(dst []byte) []byte {
 		return codec.AppendUvarint(dst, 0)
 	}
 	dst = codec.AppendUvarint(dst, uint64(s.out.n))
-	lastD, lastSeq := uint64(0), Seq(0)
+	lastD, lastSeq, born := uint64(0), Seq(0), int64(0)
 	s.out.each(func(d uint64, x *delivery) {
 		dst = codec.AppendUvarint(dst, d-lastD)
 		dst = codec.AppendUvarint(dst, uint64(x.consumer))
 		dst = append(dst, x.priority)
-		dst = appendRecord(dst, zigzag(int64(x.seq-lastSeq)), &x.record)
-		lastD, lastSeq = d, x.seq
+		dst = appendRecord(dst, zigzag(int64(x.seq-lastSeq)), born, &x.record)
+		lastD, lastSeq, born = d, x.seq, x.born
 	})
 	return dst
 }

@@ -33,13 +33,26 @@ type answer struct {
 type runner struct {
 	m     *Machine
 	index uint64
+	// still stops the clock.
+	still bool
 	// entries are the encoded steps so far, for replays.
 	entries [][]byte
 }
 
+// stepMillis is the time between two steps.
+const stepMillis = 1000
+
+// now is the stamp of the next step.
+func (r *runner) now() int64 {
+	if r.still {
+		return stepMillis
+	}
+	return stepMillis * int64(r.index+1)
+}
+
 // encode gives the step the next stamp and the k that is due.
 func (r *runner) encode(s *step) []byte {
-	now := 1000 * int64(r.index+1)
+	now := r.now()
 	if !s.isBatch() {
 		return AppendCommandEntry(nil, now, &s.commands[0])
 	}
@@ -87,7 +100,13 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale", CodeNoConsumers: "no-consumers"}
+	CodeLimit: "limit", CodeStale: "stale"}
+
+// How scripts name Config.limits and Config.switches.
+var (
+	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires"}
+	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty"}
+)
 
 var outcomeNames = map[Outcome]string{OutcomeAck: "ack", OutcomeReturn: "return", OutcomeReturnCounted: "counted", OutcomeDiscard: "discard", OutcomeReturnFresh: "fresh"}
 
@@ -149,11 +168,19 @@ func commandString(c *Command) string {
 		if c.Flags&FlagHasPriority != 0 {
 			fmt.Fprintf(&b, " priority=%d", c.Priority)
 		}
+		if c.Flags&FlagHasExpiration != 0 {
+			fmt.Fprintf(&b, " expiration=%d", c.Expiration)
+		}
 		word(c.Flags&FlagPersistent != 0, "persistent")
 		word(c.Flags&FlagRedelivered != 0, "redelivered")
-		word(c.Flags&FlagImmediate != 0, "immediate")
 	case OpSubscribe:
-		b.WriteString(subscribeString(c))
+		fmt.Fprintf(&b, "subscribe s%d c%d", c.Session, c.Consumer)
+		pair("prefetch", int64(c.Prefetch))
+		pair("bytes", int64(c.WindowBytes))
+		pair("count", int64(c.WindowCount))
+		pair("priority", int64(c.ConsumerPriority))
+		word(c.Flags&FlagNoAck != 0, "noack")
+		word(c.Flags&FlagExclusive != 0, "exclusive")
 	case OpCancel:
 		fmt.Fprintf(&b, "cancel s%d c%d", c.Session, c.Consumer)
 	case OpDrained:
@@ -168,24 +195,21 @@ func commandString(c *Command) string {
 		b.WriteString("purge")
 	case OpQuery:
 		b.WriteString("query")
+	case OpTouch:
+		b.WriteString("touch")
 	case OpSessionClose:
 		fmt.Fprintf(&b, "close s%d", c.Session)
 		pair("to", int64(c.To))
-	case OpCredit:
-		fmt.Fprintf(&b, "credit s%d", c.Session)
-		if c.Limit != NoLimit {
-			fmt.Fprintf(&b, " limit=%d", c.Limit)
-		}
 	case OpTick:
 		b.WriteString("tick")
 	case OpConfigure:
-		fmt.Fprintf(&b, "configure version=%d max=%d default=%d", c.Config.Version, c.Config.PriorityMax, c.Config.PriorityDefault)
-		word(c.Config.AutoDelete, "auto-delete")
+		b.WriteString(configString(&c.Config))
 	case OpSeal:
 		b.WriteString("seal")
 		word(c.Condition&IfUnused != 0, "if-unused")
 		word(c.Condition&IfEmpty != 0, "if-empty")
 		word(c.Condition&IfAutoDelete != 0, "if-auto-delete")
+		word(c.Condition&IfExpired != 0, "if-expired")
 	case OpUnseal:
 		fmt.Fprintf(&b, "unseal token=%d", c.To)
 	case OpNodeGone:
@@ -196,25 +220,41 @@ func commandString(c *Command) string {
 	return b.String()
 }
 
-func subscribeString(c *Command) string {
-	s := fmt.Sprintf("subscribe s%d c%d", c.Session, c.Consumer)
-	for _, f := range []struct {
-		key string
-		v   int64
-	}{{"prefetch", int64(c.Prefetch)}, {"bytes", int64(c.WindowBytes)}, {"count", int64(c.WindowCount)}, {"priority", int64(c.ConsumerPriority)}} {
-		if f.v != 0 {
-			s += fmt.Sprintf(" %s=%d", f.key, f.v)
+// configString renders a Config as the script command that sets it.
+func configString(c *Config) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "configure version=%d max=%d default=%d", c.Version, c.PriorityMax, c.PriorityDefault)
+	if c.AutoDelete {
+		b.WriteString(" auto-delete")
+	}
+	for i, l := range c.limits() {
+		if n, ok := l.Get(); ok {
+			fmt.Fprintf(&b, " %s=%d", limitNames[i], n)
 		}
 	}
-	for _, f := range []struct {
-		flag Flags
-		word string
-	}{{FlagNoAck, " noack"}, {FlagExclusive, " exclusive"}, {FlagLimited, " limited"}} {
-		if c.Flags&f.flag != 0 {
-			s += f.word
+	if c.Overflow != 0 {
+		fmt.Fprintf(&b, " overflow=%d", c.Overflow)
+	}
+	for i, on := range c.switches() {
+		if *on {
+			b.WriteString(" " + switchNames[i])
 		}
 	}
-	return s
+	return b.String()
+}
+
+func parseConfig(l *script.Line) Config {
+	c := Config{Version: uint64(l.Int("version", 1)), PriorityMax: uint8(l.Int("max", 0)), PriorityDefault: uint8(l.Int("default", 0)),
+		AutoDelete: l.Has("auto-delete"), Overflow: Overflow(l.Int("overflow", 0))}
+	for i, limit := range c.limits() {
+		if n := l.Int(limitNames[i], -1); n >= 0 {
+			*limit = LimitOf(uint64(n))
+		}
+	}
+	for i, on := range c.switches() {
+		*on = l.Has(switchNames[i])
+	}
+	return c
 }
 
 // parseStep reads a script line. The pipeline is at=node.boot.nonce.gen, 1.1.0.1 unless told; k=+1 or k=-1 is an offset; times=n repeats a command within the batch.
@@ -264,15 +304,18 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 	to := uint64(l.Int("to", 0))
 	switch l.Verb {
 	case "enqueue":
-		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered) | flag("immediate", FlagImmediate)}
+		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered)}
 		if p := l.Int("priority", -1); p >= 0 {
 			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(p)
+		}
+		if e := l.Int("expiration", -1); e >= 0 {
+			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, uint64(e)
 		}
 		return c
 	case "subscribe":
 		return Command{Op: OpSubscribe, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c"))), Prefetch: uint32(l.Int("prefetch", 0)),
 			WindowBytes: uint32(l.Int("bytes", 0)), WindowCount: uint32(l.Int("count", 0)), ConsumerPriority: int32(l.Int("priority", 0)),
-			Flags: flag("noack", FlagNoAck) | flag("exclusive", FlagExclusive) | flag("limited", FlagLimited)}
+			Flags: flag("noack", FlagNoAck) | flag("exclusive", FlagExclusive)}
 	case "cancel":
 		return Command{Op: OpCancel, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c")))}
 	case "drained":
@@ -292,18 +335,17 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return Command{Op: OpPurge}
 	case "query":
 		return Command{Op: OpQuery}
+	case "touch":
+		return Command{Op: OpTouch}
 	case "close":
 		return Command{Op: OpSessionClose, Session: session(), To: to}
-	case "credit":
-		return Command{Op: OpCredit, Session: session(), Limit: uint32(l.Int("limit", NoLimit))}
 	case "tick":
 		return Command{Op: OpTick}
 	case "configure":
-		return Command{Op: OpConfigure, Config: Config{Version: uint64(l.Int("version", 1)), PriorityMax: uint8(l.Int("max", 0)), PriorityDefault: uint8(l.Int("default", 0)),
-			AutoDelete: l.Has("auto-delete")}}
+		return Command{Op: OpConfigure, Config: parseConfig(l)}
 	case "seal":
 		c := Command{Op: OpSeal}
-		for word, cond := range map[string]Condition{"if-unused": IfUnused, "if-empty": IfEmpty, "if-auto-delete": IfAutoDelete} {
+		for word, cond := range map[string]Condition{"if-unused": IfUnused, "if-empty": IfEmpty, "if-auto-delete": IfAutoDelete, "if-expired": IfExpired} {
 			if l.Has(word) {
 				c.Condition |= cond
 			}

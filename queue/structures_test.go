@@ -76,28 +76,28 @@ func TestSeqSetUnion(t *testing.T) {
 			}
 		}
 		var got []Seq
-		union(&a, &b, func(q Seq) bool {
+		union(func(q Seq) bool {
 			got = append(got, q)
 			return true
-		})
+		}, &a, &b)
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: union %v, want %v", seed, got, want)
 		}
 		n := 0
-		union(&a, &b, func(Seq) bool {
+		union(func(Seq) bool {
 			n++
 			return n < 3
-		})
+		}, &a, &b)
 		if n != min(3, len(want)) {
 			t.Fatalf("seed %d: a walk that stops at 3 saw %d of %d", seed, n, len(want))
 		}
 		a.addAll(&b)
 		var none seqSet
 		got = got[:0]
-		union(&a, &none, func(q Seq) bool {
+		union(func(q Seq) bool {
 			got = append(got, q)
 			return true
-		})
+		}, &none, &a)
 		if !slices.Equal(got, want) || a.n != uint64(len(want)) {
 			t.Fatalf("seed %d: sum %v, want %v", seed, got, want)
 		}
@@ -234,8 +234,8 @@ func TestLayout(t *testing.T) {
 		name      string
 		got, want uintptr
 	}{
-		{"fresh", sizeOf(fresh{}), 16}, {"record", sizeOf(record{}), 24}, {"delivery", sizeOf(delivery{}), 32},
-		{"page per delivery", sizeOf(p) / deliveryPage, 32}, {"chunk header", sizeOf(c), 32},
+		{"fresh", sizeOf(fresh{}), 24}, {"record", sizeOf(record{}), 40}, {"delivery", sizeOf(delivery{}), 48},
+		{"page per delivery", sizeOf(p) / deliveryPage, 48}, {"chunk header", sizeOf(c), 32},
 	} {
 		if x.got > x.want {
 			t.Errorf("%s takes %d bytes, want at most %d", x.name, x.got, x.want)

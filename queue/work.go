@@ -1,11 +1,11 @@
 package queue
 
 // budget is what is left of the work that one log entry may do (PROTOCOL 7).
-type budget struct{ returns, releases, assignments int }
+type budget struct{ returns, releases, assignments, deaths int }
 
 // begin starts the work of a log entry whose effects are appended to out.
 func (m *Machine) begin(out []Effect) {
-	m.budget = budget{returns: m.bounds.returns, releases: m.bounds.releases, assignments: m.bounds.assignments}
+	m.budget = budget{returns: m.bounds.returns, releases: m.bounds.releases, assignments: m.bounds.assignments, deaths: m.bounds.deaths}
 	m.effectsBefore = len(out)
 }
 
@@ -15,16 +15,20 @@ func (m *Machine) work(out []Effect) []Effect {
 	for len(m.returning) > 0 && m.budget.returns > 0 {
 		x := m.returning.pop()
 		m.budget.returns--
-		m.putBack(&x)
+		out = m.putBack(&x, out)
 	}
 	return out
 }
 
-// putBack makes an unacked message ready again.
-func (m *Machine) putBack(x *record) {
+// putBack makes an unacked message ready again, unless it failed too often.
+func (m *Machine) putBack(x *record, out []Effect) []Effect {
 	m.unacked.sub(x)
 	m.away.remove(x.seq)
+	if m.failed(x) {
+		return m.die(x, ReasonDeliveryLimit, out)
+	}
 	m.ready.putBack(x)
+	return out
 }
 
 // release reports that a message left the queue. Runs become one effect as long as nothing else comes between.
@@ -57,15 +61,13 @@ func (m *Machine) releaseDropped(out []Effect) []Effect {
 
 // nextHeld returns the least seq >= q that the queue holds.
 func (m *Machine) nextHeld(q Seq) (Seq, bool) {
-	a, aOK := m.ready.seqs.next(q)
-	b, bOK := m.away.next(q)
-	switch {
-	case aOK && bOK:
-		return min(a, b), true
-	case aOK:
-		return a, true
+	next, found := Seq(0), false
+	for _, s := range [...]*seqSet{&m.ready.seqs, &m.away, &m.outbox.seqs} {
+		if held, ok := s.next(q); ok && (!found || held < next) {
+			next, found = held, true
+		}
 	}
-	return b, bOK
+	return next, found
 }
 
 // purge carries out OpPurge.

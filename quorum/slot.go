@@ -116,11 +116,11 @@ func appendStatus(dst []byte, st *QueueStatus) []byte {
 		}
 	}
 	c := &st.Counts
-	for _, n := range []uint64{
-		st.Term, st.Applied, st.Checkpoint, uint64(st.BodyBytesInMemory), uint64(st.DiskBytes), c.Ready, c.Unacked, c.ReadyBytes, c.UnackedBytes, c.Persistent, c.PersistentBytes,
-		c.Consumers, c.Enqueued, c.Delivered, c.DeliveredNoAck, c.Got, c.GotNoAck, c.GetEmpty, c.Acked, c.Redelivered, c.Rejected, c.Discarded, uint64(c.NextSeq),
-	} {
+	for _, n := range []uint64{st.Term, st.Applied, st.Checkpoint, uint64(st.BodyBytesInMemory), uint64(st.DiskBytes), uint64(c.NextSeq)} {
 		dst = codec.AppendUvarint(dst, n)
+	}
+	for _, n := range c.Numbers() {
+		dst = codec.AppendUvarint(dst, *n)
 	}
 	return dst
 }
@@ -134,10 +134,10 @@ func readStatus(r *codec.Reader) QueueStatus {
 	}
 	c := &st.Counts
 	var memory, disk, nextSeq uint64
-	for _, n := range []*uint64{
-		&st.Term, &st.Applied, &st.Checkpoint, &memory, &disk, &c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes,
-		&c.Consumers, &c.Enqueued, &c.Delivered, &c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected, &c.Discarded, &nextSeq,
-	} {
+	for _, n := range []*uint64{&st.Term, &st.Applied, &st.Checkpoint, &memory, &disk, &nextSeq} {
+		*n = r.Uvarint()
+	}
+	for _, n := range c.Numbers() {
 		*n = r.Uvarint()
 	}
 	st.BodyBytesInMemory, st.DiskBytes = int64(memory), int64(disk)
