@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
@@ -119,7 +121,25 @@ func (ch *channel) end(served bool) {
 		}
 		t.Stop()
 	}
+	ch.retireLeft()
 	ch.afterEnd()
+}
+
+// retireLeft is retire for the consumers that the channel had when it ended.
+func (ch *channel) retireLeft() {
+	var queues []meta.QueueID
+	ch.mu.Lock()
+	for _, cons := range ch.consumers {
+		if q := cons.src.queue; q.AutoDelete && !q.Exclusive && !slices.Contains(queues, q.ID) {
+			queues = append(queues, q.ID)
+		}
+	}
+	ch.mu.Unlock()
+	if len(queues) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), settleDownMax)
+		defer cancel()
+		ch.retire(ctx, queues...)
+	}
 }
 
 // awaitLeaving waits until the end of the session is on the way to its queues.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
@@ -147,6 +148,14 @@ func (ch *channel) announce(cons *consumer) {
 	}
 }
 
+// retire deletes auto-delete queues that a consumer of the channel has left, unless others are there. The host does so by itself; who waits for it has the
+// queue gone when the client is answered, so that its next declaration makes a new one.
+func (ch *channel) retire(ctx context.Context, queues ...meta.QueueID) {
+	for _, id := range queues {
+		_, _ = ch.c.b.host.DeleteQueue(ctx, id, queue.IfAutoDelete) // in vain on a stuck queue
+	}
+}
+
 // removeConsumer forgets a consumer. Called with ch.mu held.
 func (ch *channel) removeConsumer(cons *consumer) {
 	if ch.consumers[cons.id] != cons {
@@ -179,6 +188,14 @@ func (ch *channel) BasicCancel(m amqp.BasicCancel) error {
 	}
 	ch.ask(cons.src.queue, &queue.Command{Op: queue.OpCancel, Consumer: cons.id}, func(*operation, queue.Reply) error {
 		ch.removeConsumer(cons)
+		if q := cons.src.queue; q.AutoDelete {
+			ch.op.then = func(ctx context.Context) error {
+				ch.retire(ctx, q.ID)
+				ch.replyUnless(m.NoWait, &amqp.BasicCancelOk{ConsumerTag: m.ConsumerTag})
+				return nil
+			}
+			return nil
+		}
 		if !m.NoWait {
 			ch.c.send(ch.number, &amqp.BasicCancelOk{ConsumerTag: m.ConsumerTag})
 		}

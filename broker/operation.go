@@ -25,6 +25,8 @@ type operation struct {
 	due  uint32 // tick at which the operation has failed
 	// got is the message of a basic.get, which comes before its completion.
 	got got
+	// then, which done may set, goes on with the operation in a goroutine and may block.
+	then func(context.Context) error
 }
 
 // Tokens of submitted commands: the kind in the upper bits, a number below.
@@ -98,21 +100,28 @@ func (ch *channel) answerLocked(token uint64, reply queue.Reply) (err error, ok 
 // async runs f, which may block, in a goroutine while the channel waits. An error of f closes the channel or the connection.
 func (ch *channel) async(f func(ctx context.Context) error) {
 	ch.begin(resource{}, nil)
-	go func() {
-		defer ch.c.guard()
-		ctx, cancel := context.WithTimeout(context.Background(), limits.QueueStartWaitMillis*time.Millisecond)
-		defer cancel()
-		ch.finish(f(ctx))
-	}()
+	go ch.carryOn(f)
+}
+
+// carryOn runs f and ends the operation.
+func (ch *channel) carryOn(f func(ctx context.Context) error) {
+	defer ch.c.guard()
+	ctx, cancel := context.WithTimeout(context.Background(), limits.QueueStartWaitMillis*time.Millisecond)
+	defer cancel()
+	ch.finish(f(ctx))
 }
 
 // finish ends the wait: what was set aside is caught up with, in a goroutine if there is any.
 func (ch *channel) finish(err error) {
+	ch.mu.Lock()
+	method, then := ch.op.method, ch.op.then
+	ch.op.then = nil
+	ch.mu.Unlock()
 	if err != nil {
-		ch.mu.Lock()
-		method := ch.op.method
-		ch.mu.Unlock()
 		ch.failWith(err, method)
+	} else if then != nil {
+		go ch.carryOn(then)
+		return
 	}
 	ch.mu.Lock()
 	ch.waiting = false
