@@ -2,6 +2,8 @@ package queue
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Check walks the whole state and returns what is wrong with it, nil if nothing is. It costs as much as a snapshot: tests run it after each step, shells on demand.
@@ -87,15 +89,37 @@ func visitOthers(l *level, visit func(record) bool) {
 func (k *checker) outbox() {
 	o := &k.m.outbox
 	var total sums
-	last := uint64(0)
+	last, unresolved := uint64(0), 0
+	left := make(map[uint64]uint32)
 	o.each(func(p *parcel) {
 		k.need(p.n > last && p.n <= o.last, "outbox: %d behind %d, last is %d", p.n, last, o.last)
 		k.need(p.died <= k.m.seenMillis && p.reason > 0 && p.reason < reasonsEnd, "outbox: %d died at %d for %d", p.n, p.died, p.reason)
 		last = p.n
+		k.need((p.left == 0) == o.unresolved.Has(p.n), "outbox: %d has %d targets left, is unresolved: %t", p.n, p.left, o.unresolved.Has(p.n))
+		if p.left == 0 {
+			unresolved++
+		}
+		left[p.n] = p.left
 		k.meet(&k.outboxSeqs, p.record.seq)
 		total.add(&p.record)
 	})
 	k.need(total == o.sums, "outbox: counted %v, kept %v", total, o.sums)
+	k.need(o.unresolved == nil || o.unresolved.Len() == unresolved, "outbox: counted %d unresolved", unresolved)
+	for i, l := range o.lanes {
+		k.need(i == 0 || o.lanes[i-1].target < l.target, "lane of queue %d out of order", l.target)
+		for _, n := range l.parcels {
+			k.need(left[n] > 0, "lane of queue %d: entry %d is one too many", l.target, n)
+			left[n]--
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(left)) {
+		k.need(left[n] == 0, "outbox: %d stands in no lane", n)
+	}
+	for i := 1; i < len(k.m.marks); i++ {
+		a, b := &k.m.marks[i-1], &k.m.marks[i]
+		k.need(a.source < b.source || a.source == b.source && a.epoch < b.epoch, "marks out of order")
+	}
+	k.need(len(o.lanes) <= k.m.bounds.lanes && len(k.m.marks) <= k.m.bounds.marks, "too many lanes or marks")
 }
 
 func (k *checker) heap(h heap) {

@@ -17,7 +17,7 @@ const (
 func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpSessionClose || op == OpTouch }
 
 // IsKnown tells whether this machine understands the Op.
-func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpEvict }
+func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpRun }
 
 // AppendCommand appends the encoded command. Only the fields that count for its Op are encoded; equal ones give equal bytes.
 func AppendCommand(dst []byte, c *Command) []byte {
@@ -72,6 +72,16 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, c.Boot.Counter)
 		dst = codec.AppendUint64(dst, c.Boot.Nonce)
 		dst = codec.AppendUvarint(dst, c.Gen)
+	case OpResolve:
+		dst = codec.AppendBytes(dst, c.Envelope)
+	case OpDone:
+		dst = codec.AppendUvarint(dst, uint64(c.Peer))
+		dst = codec.AppendUvarint(dst, c.To)
+	case OpRun:
+		dst = codec.AppendUvarint(dst, uint64(c.Peer))
+		dst = codec.AppendUvarint(dst, c.PeerEpoch)
+		dst = codec.AppendUvarint(dst, c.From)
+		dst = codec.AppendBytes(dst, c.Envelope)
 	}
 	return dst
 }
@@ -120,6 +130,19 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 		c.Boot.Counter = r.Uvarint()
 		c.Boot.Nonce = r.Uint64()
 		c.Gen = r.Uvarint()
+	case OpResolve:
+		if c.Envelope = r.Bytes(); !validTargets(c.Envelope) {
+			r.Fail(codec.ErrMalformed)
+		}
+	case OpDone:
+		c.Peer = QueueID(r.Uvarint())
+		c.To = r.Uvarint()
+	case OpRun:
+		c.Peer = QueueID(r.Uvarint())
+		c.PeerEpoch = r.Uvarint()
+		if c.From, c.Envelope = r.Uvarint(), r.Bytes(); c.From == 0 || c.From > numberMax || !validRun(c.Envelope) {
+			r.Fail(codec.ErrMalformed)
+		}
 	default:
 		r.Fail(codec.ErrMalformed)
 	}

@@ -38,6 +38,10 @@ var encodings = []struct {
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
 	{Command{Op: OpUnseal, To: 1}, "23" + "01"},
 	{Command{Op: OpNodeGone, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}}, "24" + "01" + "02" + "0000000000000003"},
+	{Command{Op: OpResolve, Envelope: AppendTargets(AppendTargets(nil, 1, []QueueID{1024, 3}), 2, nil)}, "26" + "07" + "01" + "02" + "8008" + "03" + "02" + "00"},
+	{Command{Op: OpDone, Peer: 1024, To: 3}, "27" + "8008" + "03"},
+	{Command{Op: OpRun, Peer: 1024, PeerEpoch: 1, From: 2, Envelope: AppendCommand(nil, &Command{Op: OpEnqueue, BodyBytes: 3, Envelope: []byte("ab")})},
+		"28" + "8008" + "01" + "02" + "07" + "01" + "00" + "00" + "03" + "02" + "6162"},
 	{Command{Op: OpEvict, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Gen: 4}, "25" + "01" + "02" + "0000000000000003" + "04"},
 }
 
@@ -65,7 +69,7 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0a", "1f", "26", "ff", // unknown ops
+		"00", "0a", "1f", "29", "ff", // unknown ops
 		"01" + "80" + "01" + "00" + "00",                  // unknown flag
 		"01" + "08" + "01" + "00" + "00",                  // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes
@@ -80,7 +84,10 @@ func TestMalformedCommands(t *testing.T) {
 		"21" + "01" + "00" + "00" + "04",                                    // unknown form
 		"21" + "01" + "00" + "00" + "02" + "0000000000" + "00" + "00000000", // limits that are none
 		"21" + "01" + "00" + "00" + "02" + "0100000000" + "03" + "00000000", // unknown overflow
-		"22" + "10", // unknown condition
+		"26" + "02" + "01" + "02",                                           // targets that are not there
+		"28" + "01" + "01" + "00" + "00",                                    // from 0
+		"28" + "01" + "01" + "01" + "01" + "07",                             // a run of something else
+		"22" + "10",                                                         // unknown condition
 	} {
 		src, err := hex.DecodeString(s)
 		if err != nil {

@@ -77,7 +77,19 @@ const (
 	// last batch and outcomes stay until a batch of a higher gen; batches of this or a lower gen are answered Evicted. Reply: CodeStale if that is so already or there is no such
 	// pipeline. Fields: Node, Boot, Gen.
 	OpEvict Op = 37
+	// OpResolve gives parcels of the outbox their targets: Envelope is a list of AppendTargets. A parcel that has targets keeps them; one without any is dropped. Reply.A = how many it
+	// resolved; CodeLimit if there are too many targets.
+	OpResolve Op = 38
+	// OpDone says that target Peer has every parcel of its lane up to To; with To = DoneGone that it is gone for ever. Reply.A = the last t that is done with, which may be lower: the rest
+	// takes another one. CodeStale if there is no such lane. Fields: Peer, To.
+	OpDone Op = 39
+	// OpRun brings messages From, From+1, ... of queue Peer's outbox: Envelope is encoded OpEnqueue commands. Reply.A = the last one that this queue has; CodeGap if messages before
+	// From are missing, CodeSealed, CodeLimit, CodeRejected if it is full behind that. Fields: Peer, PeerEpoch, From, Envelope.
+	OpRun Op = 40
 )
+
+// DoneGone stands in OpDone for a target that is gone.
+const DoneGone = 1<<64 - 1
 
 // Flags of commands; a bit set.
 type Flags uint8
@@ -151,7 +163,10 @@ type Command struct {
 	Node       NodeID
 	Boot       Boot
 	Gen        uint64
-	Config     Config
+	// Peer is the other queue, PeerEpoch its epoch.
+	Peer      QueueID
+	PeerEpoch uint64
+	Config    Config
 	// Envelope is the opaque message (exchange, key, header, body), which the machine never looks at. It aliases the encoded batch.
 	Envelope []byte
 }

@@ -12,13 +12,19 @@ const (
 	WindowBytesDefault = 256 << 10
 )
 
+// resolveMax bounds the parcels and targets of one OpResolve, runMessagesMax the messages of one OpRun. They are part of the machine's behaviour, too.
+const (
+	resolveMax     = limits.ApplyWorkMax
+	runMessagesMax = limits.BatchCommandsMax
+)
+
 // pipelineWindow is how many outcomes are kept per pipeline.
 const pipelineWindow = limits.PipelineWindowBatches
 
 // bounds are the limits that tests make small to reach them. They are constants of the machine, never state.
 type bounds struct {
 	// How many records there may be of a kind.
-	pipelines, sessions, consumers int
+	pipelines, sessions, consumers, lanes, marks int
 	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
 	// messages that die.
 	returns, releases, assignments, deaths int
@@ -26,6 +32,6 @@ type bounds struct {
 
 // standardBounds are the limits of every machine outside tests.
 var standardBounds = bounds{
-	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax,
+	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax, lanes: limits.LanesPerQueueMax, marks: limits.MarksPerQueueMax,
 	returns: limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
 }

@@ -15,6 +15,7 @@ type Machine struct {
 	returning heap   // messages of ended sessions on their way back; they count as unacked
 	away      seqSet // all messages that are neither ready nor gone: outstanding or returning
 	unacked   sums   // those of away that users call unacked: all but the ones delivered without acknowledgement
+	marks     []mark // of queues whose outboxes came here, by source and epoch
 	outbox    outbox // messages that died and leave for other queues
 	dropped   seqSet // messages that are gone and whose release was not reported yet
 
@@ -120,7 +121,7 @@ func (m *Machine) applyCommands(p *pipeline, b *Batch, out []Effect) []Effect {
 func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect) (Reply, []Effect) {
 	switch cmd.Op {
 	case OpEnqueue:
-		return m.enqueue(cmd, index, out)
+		return m.enqueue(cmd, index, false, out)
 	case OpSubscribe:
 		return m.subscribe(p, cmd), out
 	case OpCancel:
@@ -145,7 +146,7 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 	return Reply{}, out
 }
 
-// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict. It appends the effects to out. Another Op is an invariant
+// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict, OpResolve, OpDone, OpRun. It appends the effects to out. Another Op is an invariant
 // violation.
 func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []Effect) {
 	m.begin(out)
@@ -162,6 +163,12 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 		reply = m.unseal(cmd.To)
 	case OpNodeGone:
 		reply, out = m.nodeGone(cmd.Node, cmd.Boot.Counter, out)
+	case OpResolve:
+		reply, out = m.resolve(cmd.Envelope, out)
+	case OpDone:
+		reply, out = m.done(cmd.Peer, cmd.To, cmd.To == DoneGone, out)
+	case OpRun:
+		reply, out = m.run(cmd, out)
 	case OpEvict:
 		reply, out = m.evict(PipelineID{Node: cmd.Node, Boot: cmd.Boot, Gen: cmd.Gen}, out)
 	default:
@@ -200,8 +207,8 @@ func (m *Machine) see(at machine.Stamp, out []Effect) []Effect {
 	return out
 }
 
-// enqueue carries out OpEnqueue.
-func (m *Machine) enqueue(cmd *Command, index uint32, out []Effect) (Reply, []Effect) {
+// enqueue carries out OpEnqueue. patient says that a message that is refused is tried again later, and not lost.
+func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect) (Reply, []Effect) {
 	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered), born: m.seenMillis}
 	if cmd.Flags&FlagHasPriority != 0 {
 		x.priority = cmd.Priority
@@ -216,6 +223,9 @@ func (m *Machine) enqueue(cmd *Command, index uint32, out []Effect) (Reply, []Ef
 		to = m.roster.pick(x.bytes)
 	}
 	full := to == nil && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
+	if full && patient {
+		return Reply{Code: CodeRejected}, out
+	}
 	if full {
 		m.totals.rejected++
 		if m.cfg.Overflow == RejectPublish || !m.cfg.DeadLetter {

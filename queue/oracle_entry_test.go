@@ -1,10 +1,5 @@
 package queue
 
-import (
-	"fmt"
-	"strings"
-)
-
 // This half of the oracle is about log entries: order and fences of batches, single commands, seals, counts and the answer to an attach. The other half is about messages.
 
 func (o *oracle) begin() {
@@ -105,6 +100,12 @@ func (o *oracle) single(now int64, c *Command) answer {
 		}
 	case OpNodeGone:
 		reply = o.nodeGone(c.Node, c.Boot.Counter)
+	case OpResolve:
+		reply = o.resolve(c.Envelope)
+	case OpDone:
+		reply = o.doneWith(c.Peer, c.To)
+	case OpRun:
+		reply = o.runOf(c)
 	case OpEvict:
 		reply.Code = CodeStale
 		if p := o.pipeline(PipelineID{c.Node, c.Boot, c.Gen}); p != nil && !p.evicted {
@@ -256,16 +257,4 @@ func (o *oracle) nextDeath() (next int64) {
 		}
 	}
 	return next
-}
-
-func (o *oracle) outboxString() string {
-	var parts []string
-	for n := uint64(1); n <= o.parcels; n++ {
-		for _, x := range o.messages {
-			if x.place == oDead && x.n == n {
-				parts = append(parts, fmt.Sprintf("%d:#%d %s", n, x.seq, x.reason))
-			}
-		}
-	}
-	return strings.Join(parts, " ")
 }

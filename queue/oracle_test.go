@@ -29,6 +29,7 @@ type oMessage struct {
 	born, due                    int64
 	reason                       Reason // the rest counts while it is dead
 	n                            uint64
+	left                         int
 }
 
 type oConsumer struct {
@@ -72,11 +73,13 @@ type oracle struct {
 	deaths                    int
 	seen, lastUse             int64
 	parcels                   uint64
+	lanes                     map[QueueID]*oLane
+	marks                     map[oMark]uint64
 	out                       []Effect
 }
 
 func newOracle(b bounds) *oracle {
-	return &oracle{b: b, next: 1, dropped: map[Seq]bool{}, dead: map[NodeID]uint64{}}
+	return &oracle{b: b, next: 1, dropped: map[Seq]bool{}, dead: map[NodeID]uint64{}, lanes: map[QueueID]*oLane{}, marks: map[oMark]uint64{}}
 }
 
 func (o *oracle) pipeline(id PipelineID) *oPipeline {
@@ -99,7 +102,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 	s := o.session(p, c.Session)
 	switch c.Op {
 	case OpEnqueue:
-		return o.enqueue(c, index)
+		return o.enqueue(c, index, false)
 	case OpSubscribe:
 		return o.subscribe(p, s, c)
 	case OpCancel:
@@ -144,7 +147,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 	return Reply{}
 }
 
-func (o *oracle) enqueue(c *Command, index uint32) Reply {
+func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	x := &oMessage{seq: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0, born: o.seen}
 	if c.Flags&FlagHasPriority != 0 {
 		x.priority = c.Priority
@@ -161,6 +164,9 @@ func (o *oracle) enqueue(c *Command, index uint32) Reply {
 	var reply Reply
 	if full {
 		reply.Code = CodeRejected
+		if patient {
+			return reply
+		}
 		o.counts.Rejected++
 		if o.cfg.Overflow == RejectPublish || !o.cfg.DeadLetter {
 			return reply

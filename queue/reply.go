@@ -24,6 +24,10 @@ const (
 	CodeGone Code = 8
 	// CodeUnavailable: not known to be stored (said by the shell when it gives up, never by the machine).
 	CodeUnavailable Code = 9
+	// CodeGap: messages before these are missing.
+	CodeGap Code = 10
+	// CodeSealed: the queue is about to be deleted.
+	CodeSealed Code = 11
 )
 
 // Reply answers one command. A, B and C are explained at the Op.

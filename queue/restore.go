@@ -177,11 +177,13 @@ func (r *restorer) outbox() {
 		step := r.Uvarint()
 		p := parcel{n: last.n + step, reason: Reason(r.Uint8())}
 		priority := r.Uint8()
+		p.left = readUint32(&r.Reader)
 		p.died = last.died + unzigzag(r.Uvarint())
 		distance, x := r.record(priority, last.record.born)
 		x.seq = last.record.seq + Seq(unzigzag(distance))
 		p.record = x
 		r.need(step > 0 && p.n > last.n && p.n <= o.last && p.reason > 0 && p.reason < reasonsEnd && x.flags&FlagNoAck == 0, "entry of the outbox")
+		r.need(uint64(p.left) <= uint64(r.m.bounds.lanes), "targets of an entry")
 		r.need(p.died >= 0 && p.died <= r.m.seenMillis, "time of a death")
 		if !r.admit(x.seq) {
 			return
@@ -189,6 +191,47 @@ func (r *restorer) outbox() {
 		o.put(p)
 		last = p
 	}
+	r.lanes()
+	marks := r.Count(3)
+	r.need(marks <= r.m.bounds.marks, "number of marks")
+	for i := 0; i < marks && r.Err() == nil; i++ {
+		k := mark{source: QueueID(r.Uvarint()), epoch: r.Uvarint(), last: r.Uvarint()}
+		if i > 0 {
+			before := r.m.marks[i-1]
+			r.need(before.source < k.source || before.source == k.source && before.epoch < k.epoch, "order of marks")
+		}
+		r.need(k.last <= numberMax, "mark")
+		r.m.marks = append(r.m.marks, k)
+	}
+}
+
+// lanes reads the lanes of the outbox. Every parcel stands in as many as it has targets left.
+func (r *restorer) lanes() {
+	o := &r.m.outbox
+	lanes := r.Count(3)
+	r.need(lanes <= r.m.bounds.lanes, "number of lanes")
+	wanted := uint64(0)
+	o.each(func(p *parcel) { wanted += uint64(p.left) })
+	for i := 0; i < lanes && r.Err() == nil; i++ {
+		l := &lane{target: QueueID(r.Uvarint()), done: r.Uvarint()}
+		r.need((i == 0 || o.lanes[i-1].target < l.target) && l.done <= numberMax, "lane")
+		o.lanes = append(o.lanes, l)
+		n := uint64(0)
+		for range r.Count(1) {
+			n += uint64(unzigzag(r.Uvarint()))
+			p, ok := parcel{}, false
+			if o.parcels != nil {
+				p, ok = o.parcels.Get(parcel{n: n})
+			}
+			r.need(ok && p.left > 0 && wanted > 0, "entry of a lane")
+			if r.Err() != nil {
+				return
+			}
+			wanted--
+			l.parcels = append(l.parcels, n)
+		}
+	}
+	r.need(wanted == 0, "targets of the outbox")
 }
 
 func (r *restorer) dropped() {

@@ -67,7 +67,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		for _, f := range []struct {
 			key string
 			v   *int
-		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}} {
+		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}} {
 			*f.v = int(l.Int(f.key, int64(*f.v)))
 		}
 		r.m = newMachine(Config{}, b)
@@ -128,8 +128,8 @@ func stateString(m *Machine) string {
 		}
 		b.WriteString("\n")
 	}
-	if m.outbox.sums.n > 0 {
-		fmt.Fprintf(&b, "outbox: %s\n", m.outboxString())
+	if text := m.outboxString(); text != "" {
+		fmt.Fprintf(&b, "outbox: %s\n", text)
 	}
 	for _, d := range m.deadBoots {
 		fmt.Fprintf(&b, "dead n%d.%d\n", d.node, d.counter)
@@ -160,14 +160,6 @@ func (r *record) String() string {
 		s += fmt.Sprintf("(due=%d)", r.due)
 	}
 	return s
-}
-
-func (m *Machine) outboxString() string {
-	var parts []string
-	m.outbox.each(func(p *parcel) {
-		parts = append(parts, fmt.Sprintf("%d:#%d %s", p.n, p.record.seq, p.reason))
-	})
-	return strings.Join(parts, " ")
 }
 
 func syncString(st SyncState) string {

@@ -35,6 +35,7 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	dst = m.ready.appendTo(dst)
 	dst = appendReturning(dst, m.returning)
 	dst = m.outbox.appendTo(dst)
+	dst = appendMarks(dst, m.marks)
 	dst = m.dropped.appendTo(dst)
 	dst = codec.AppendUvarint(dst, uint64(len(m.deadBoots)))
 	for _, b := range m.deadBoots {
@@ -153,17 +154,39 @@ func appendReturning(dst []byte, h heap) []byte {
 func (o *outbox) appendTo(dst []byte) []byte {
 	dst = codec.AppendUvarint(dst, o.last)
 	if mutant == mutantSnapshotOmitsOutbox {
-		return codec.AppendUvarint(dst, 0)
+		return append(dst, 0, 0)
 	}
 	dst = codec.AppendUvarint(dst, o.sums.n)
 	last := parcel{}
 	o.each(func(p *parcel) {
 		dst = codec.AppendUvarint(dst, p.n-last.n)
 		dst = append(dst, byte(p.reason), p.record.priority)
+		dst = codec.AppendUvarint(dst, uint64(p.left))
 		dst = codec.AppendUvarint(dst, zigzag(p.died-last.died))
 		dst = appendRecord(dst, zigzag(int64(p.record.seq-last.record.seq)), last.record.born, &p.record)
 		last = *p
 	})
+	dst = codec.AppendUvarint(dst, uint64(len(o.lanes)))
+	for _, l := range o.lanes {
+		dst = codec.AppendUvarint(dst, uint64(l.target))
+		dst = codec.AppendUvarint(dst, l.done)
+		dst = codec.AppendUvarint(dst, uint64(len(l.parcels)))
+		n := uint64(0)
+		for _, next := range l.parcels {
+			dst = codec.AppendUvarint(dst, zigzag(int64(next-n)))
+			n = next
+		}
+	}
+	return dst
+}
+
+func appendMarks(dst []byte, marks []mark) []byte {
+	dst = codec.AppendUvarint(dst, uint64(len(marks)))
+	for _, k := range marks {
+		dst = codec.AppendUvarint(dst, uint64(k.source))
+		dst = codec.AppendUvarint(dst, k.epoch)
+		dst = codec.AppendUvarint(dst, k.last)
+	}
 	return dst
 }
 

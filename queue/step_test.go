@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/internal/script"
 )
@@ -100,7 +101,12 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale"}
+	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed"}
+
+var conditionNames = []struct {
+	name string
+	c    Condition
+}{{"if-unused", IfUnused}, {"if-empty", IfEmpty}, {"if-auto-delete", IfAutoDelete}, {"if-expired", IfExpired}}
 
 // How scripts name Config.limits and Config.switches.
 var (
@@ -206,14 +212,15 @@ func commandString(c *Command) string {
 		b.WriteString(configString(&c.Config))
 	case OpSeal:
 		b.WriteString("seal")
-		word(c.Condition&IfUnused != 0, "if-unused")
-		word(c.Condition&IfEmpty != 0, "if-empty")
-		word(c.Condition&IfAutoDelete != 0, "if-auto-delete")
-		word(c.Condition&IfExpired != 0, "if-expired")
+		for _, x := range conditionNames {
+			word(c.Condition&x.c != 0, x.name)
+		}
 	case OpUnseal:
 		fmt.Fprintf(&b, "unseal token=%d", c.To)
 	case OpNodeGone:
 		fmt.Fprintf(&b, "gone node=%d boot=%d", c.Node, c.Boot.Counter)
+	case OpResolve, OpDone, OpRun:
+		b.WriteString(outboxCommandString(c))
 	case OpEvict:
 		fmt.Fprintf(&b, "evict node=%d boot=%d nonce=%d gen=%d", c.Node, c.Boot.Counter, c.Boot.Nonce, c.Gen)
 	}
@@ -253,6 +260,78 @@ func parseConfig(l *script.Line) Config {
 	}
 	for i, on := range c.switches() {
 		*on = l.Has(switchNames[i])
+	}
+	return c
+}
+
+// outboxCommandString renders commands about outboxes: resolve 1=100,101 2= ...; done queue=100 to=3 (or gone); run queue=7 epoch=1 from=1 sizes=1,2,3.
+func outboxCommandString(c *Command) string {
+	var b strings.Builder
+	switch c.Op {
+	case OpResolve:
+		b.WriteString("resolve")
+		for r := codec.NewReader(c.Envelope); r.Len() > 0; {
+			fmt.Fprintf(&b, " %d=", r.Uvarint())
+			for i := range r.Count(1) {
+				if i > 0 {
+					b.WriteString(",")
+				}
+				fmt.Fprint(&b, r.Uvarint())
+			}
+		}
+	case OpDone:
+		fmt.Fprintf(&b, "done queue=%d", c.Peer)
+		if c.To == DoneGone {
+			b.WriteString(" gone")
+		} else {
+			fmt.Fprintf(&b, " to=%d", c.To)
+		}
+	case OpRun:
+		fmt.Fprintf(&b, "run queue=%d epoch=%d from=%d sizes=", c.Peer, c.PeerEpoch, c.From)
+		var e Command
+		for i, rest := 0, c.Envelope; len(rest) > 0; i++ {
+			rest, _ = DecodeCommand(rest, &e)
+			if i > 0 {
+				b.WriteString(",")
+			}
+			fmt.Fprint(&b, e.BodyBytes)
+			if e.Flags&FlagPersistent != 0 {
+				b.WriteString("p")
+			}
+		}
+	}
+	return b.String()
+}
+
+func parseOutboxCommand(l *script.Line) Command {
+	switch l.Verb {
+	case "resolve":
+		c := Command{Op: OpResolve}
+		for _, pair := range l.Pairs("") {
+			var targets []QueueID
+			for _, t := range strings.Split(pair[1], ",") {
+				if t != "" {
+					targets = append(targets, QueueID(l.ParseInt(t)))
+				}
+			}
+			c.Envelope = AppendTargets(c.Envelope, uint64(l.ParseInt(pair[0])), targets)
+		}
+		return c
+	case "done":
+		c := Command{Op: OpDone, Peer: QueueID(l.Int("queue", 0)), To: uint64(l.Int("to", 0))}
+		if l.Has("gone") {
+			c.To = DoneGone
+		}
+		return c
+	}
+	c := Command{Op: OpRun, Peer: QueueID(l.Int("queue", 0)), PeerEpoch: uint64(l.Int("epoch", 1)), From: uint64(l.Int("from", 1))}
+	for _, size := range strings.Split(l.Text("sizes", "0"), ",") {
+		e := Command{Op: OpEnqueue}
+		if p, ok := strings.CutSuffix(size, "p"); ok {
+			e.Flags, size = FlagPersistent, p
+		}
+		e.BodyBytes = uint32(l.ParseInt(size))
+		c.Envelope = AppendCommand(c.Envelope, &e)
 	}
 	return c
 }
@@ -331,23 +410,17 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 			}
 		}
 		return c
-	case "purge":
-		return Command{Op: OpPurge}
-	case "query":
-		return Command{Op: OpQuery}
-	case "touch":
-		return Command{Op: OpTouch}
 	case "close":
 		return Command{Op: OpSessionClose, Session: session(), To: to}
-	case "tick":
-		return Command{Op: OpTick}
+	case "purge", "query", "touch", "tick":
+		return Command{Op: map[string]Op{"purge": OpPurge, "query": OpQuery, "touch": OpTouch, "tick": OpTick}[l.Verb]}
 	case "configure":
 		return Command{Op: OpConfigure, Config: parseConfig(l)}
 	case "seal":
 		c := Command{Op: OpSeal}
-		for word, cond := range map[string]Condition{"if-unused": IfUnused, "if-empty": IfEmpty, "if-auto-delete": IfAutoDelete, "if-expired": IfExpired} {
-			if l.Has(word) {
-				c.Condition |= cond
+		for _, x := range conditionNames {
+			if l.Has(x.name) {
+				c.Condition |= x.c
 			}
 		}
 		return c
@@ -355,6 +428,8 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return Command{Op: OpUnseal, To: uint64(l.Int("token", 0))}
 	case "gone":
 		return Command{Op: OpNodeGone, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1))}}
+	case "resolve", "done", "run":
+		return parseOutboxCommand(l)
 	case "evict":
 		return Command{Op: OpEvict, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1)), Nonce: uint64(l.Int("nonce", 0))}, Gen: uint64(l.Int("gen", 1))}
 	}

@@ -22,4 +22,10 @@ const (
 
 	// ConsumersPerQueueMax bounds the consumers of one queue; beyond it a Subscribe is refused. Used by queue.
 	ConsumersPerQueueMax = 65536
+
+	// LanesPerQueueMax bounds the queues that the outbox of one queue sends to; beyond it a dead letter stays where it is. Used by queue.
+	LanesPerQueueMax = 4096
+
+	// MarksPerQueueMax bounds the queues whose outboxes one queue remembers; beyond it a run of another one is refused. Used by queue.
+	MarksPerQueueMax = 65536
 )
