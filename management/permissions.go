@@ -45,21 +45,6 @@ func listUserPermissions(c *call) error {
 	return listOfPermissions(c, rows)
 }
 
-// listVHostTopicPermissions is GET /vhosts/VHOST/topic-permissions, listUserTopicPermissions GET /users/NAME/topic-permissions. There are none.
-func listVHostTopicPermissions(c *call) error {
-	if c.view.VHost(c.params[0]) == nil {
-		return objectNotFound()
-	}
-	return emptyList(c)
-}
-
-func listUserTopicPermissions(c *call) error {
-	if c.view.User(c.params[0]) == nil {
-		return objectNotFound()
-	}
-	return emptyList(c)
-}
-
 // getPermission is GET /permissions/VHOST/USER.
 func getPermission(c *call) error {
 	p := c.view.Permission(c.params[1], c.params[0])

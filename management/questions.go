@@ -31,6 +31,8 @@ const (
 	askPeek = 10
 	// askExchange are the samples of one exchange, whose name stands where that of a queue does.
 	askExchange = 11
+	// askAttempts are the logins at the node, which with the reason reset counts anew.
+	askAttempts = 12
 )
 
 // question is what one node asks another. What a kind does not need is empty.
@@ -184,6 +186,9 @@ func (s *Server) answer(request []byte) ([]byte, error) {
 	case askExchange:
 		list := s.ownExchangePast(&q)
 		packPast(p, &list)
+	case askAttempts:
+		list := s.ownAttempts(q.reason == attemptsReset)
+		packRows(p, &list, packAttempts)
 	case askQueue:
 		st, ok := s.opt.Host.QueueStatus(meta.QueueID(q.id))
 		if !ok {

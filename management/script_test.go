@@ -210,6 +210,10 @@ func (f *fixture) setTotals(words []string) {
 			f.broker.totals.Acked = n
 		case "connections":
 			f.broker.totals.ConnectionsOpened = n
+		case "auth-attempts":
+			f.broker.totals.AuthAttempts = n
+		case "auth-failed":
+			f.broker.totals.AuthFailed = n
 		case "channels":
 			f.broker.totals.ChannelsOpened = n
 		default:

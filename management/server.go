@@ -147,6 +147,7 @@ type Server struct {
 	pages       http.Handler
 	sessions    *sessions
 	logins      logins
+	attempts    attemptsBase
 	churn       churn
 }
 

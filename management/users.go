@@ -15,7 +15,7 @@ func listUsers(c *call) error {
 	for u := range c.view.Users() {
 		rows = append(rows, u)
 	}
-	return list(c, rows, func(u *meta.User) string { return u.Name }, writeUser)
+	return list(c, rows, func(u *meta.User) string { return u.Name }, c.writeUser)
 }
 
 // getUser is GET /users/NAME.
@@ -24,7 +24,7 @@ func getUser(c *call) error {
 	if u == nil {
 		return objectNotFound()
 	}
-	return c.object(http.StatusOK, func(w *writer) { writeUser(w, u) })
+	return c.object(http.StatusOK, func(w *writer) { c.writeUser(w, u) })
 }
 
 // putUser is PUT /users/NAME: tags, and a password, its hash, or neither for a user who cannot log in with one.
@@ -51,9 +51,13 @@ func putUser(c *call) error {
 	} else if password != "" {
 		u.PasswordHash = newHash(password)
 	}
-	what := resource{Kind: "user", Name: u.Name}
+	what := userResource(u.Name)
 	existed := c.view.User(u.Name) != nil
-	if _, err := c.do(what, meta.Command{Op: meta.OpPutUser, User: u}); err != nil {
+	limits, err := b.userLimits(u.Name)
+	if err != nil {
+		return err
+	}
+	if _, err := c.do(what, append([]meta.Command{{Op: meta.OpPutUser, User: u}}, limits...)...); err != nil {
 		return err
 	}
 	return c.made(existed)
@@ -72,7 +76,7 @@ func listUsersWithoutPermissions(c *call) error {
 			rows = append(rows, u)
 		}
 	}
-	return list(c, rows, func(u *meta.User) string { return u.Name }, writeUser)
+	return list(c, rows, func(u *meta.User) string { return u.Name }, c.writeUser)
 }
 
 // deleteUsers is POST /users/bulk-delete with {"users":[NAME...]}: all or, if one does not exist, none.
@@ -98,7 +102,7 @@ func deleteUsers(c *call) error {
 	}
 	for len(cmds) > 0 {
 		n := min(len(cmds), deletesAtOnce)
-		if _, err := c.do(resource{Kind: "user", Name: cmds[0].User.Name}, cmds[:n]...); err != nil {
+		if _, err := c.do(userResource(cmds[0].User.Name), cmds[:n]...); err != nil {
 			return err
 		}
 		cmds = cmds[n:]
@@ -147,13 +151,13 @@ func deleteUser(c *call) error {
 	if c.view.User(name) == nil {
 		return objectNotFound()
 	}
-	if _, err := c.do(resource{Kind: "user", Name: name}, meta.Command{Op: meta.OpDeleteUser, User: meta.User{Name: name}}); err != nil {
+	if _, err := c.do(userResource(name), meta.Command{Op: meta.OpDeleteUser, User: meta.User{Name: name}}); err != nil {
 		return err
 	}
 	return c.empty(http.StatusNoContent)
 }
 
-func writeUser(w *writer, u *meta.User) {
+func (c *call) writeUser(w *writer, u *meta.User) {
 	w.Str("name", u.Name)
 	w.Str("password_hash", base64.StdEncoding.EncodeToString(u.PasswordHash))
 	algorithm := u.HashingAlgorithm
@@ -162,5 +166,5 @@ func writeUser(w *writer, u *meta.User) {
 	}
 	w.Str("hashing_algorithm", algorithm)
 	w.Strings("tags", u.Tags)
-	w.EmptyObject("limits")
+	writeLimits(w, "limits", c.view.UserLimits(u.Name))
 }
