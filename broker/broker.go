@@ -56,6 +56,8 @@ type Broker struct {
 	tick atomic.Uint32
 
 	leaser leaser // nil: the host needs no lease
+	teller teller // nil: there are no other nodes
+	usage  usage
 
 	mu        sync.Mutex
 	conns     map[uint64]*conn
@@ -78,6 +80,9 @@ func New(opt Options) *Broker {
 	}
 	b.tick.Store(1) // 0 stands for never
 	b.leaser, _ = opt.Host.(leaser)
+	if b.teller, _ = opt.Host.(teller); b.teller != nil {
+		b.teller.OnTold(b.told)
+	}
 	b.host.OnChange(b.changed)
 	go b.watch()
 	return b
@@ -197,6 +202,7 @@ func (b *Broker) trust(c *conn) {
 
 // remove forgets a connection that has ended.
 func (b *Broker) remove(c *conn) {
+	b.uncountConnection(c)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !c.trusted {
@@ -206,20 +212,6 @@ func (b *Broker) remove(c *conn) {
 	b.totals.connectionsClosed.Add(1)
 	if b.closing && len(b.conns) == 0 {
 		close(b.idle)
-	}
-}
-
-// changed follows the catalogue: connections whose virtual host or user is gone are closed.
-func (b *Broker) changed(effects []meta.Effect) {
-	for i := range effects {
-		switch e := &effects[i]; e.Kind {
-		case meta.VHostDeleted:
-			b.closeAll("vhost '"+e.VHost+"' is deleted", func(c *conn) bool { return c.vhost == e.VHost })
-		case meta.UserDeleted:
-			b.closeAll("user '"+e.User+"' is deleted", func(c *conn) bool { return c.user == e.User })
-		case meta.ExchangeDeleted:
-			b.rates.forget(e.Exchange.VHost, e.Exchange.Name)
-		}
 	}
 }
 

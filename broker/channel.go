@@ -95,11 +95,15 @@ func (c *conn) openChannel(f amqp.Frame) error {
 	if err := m.Decode(f.Payload); err != nil {
 		return err
 	}
+	if e := c.b.countChannel(c); e != nil {
+		return e // blames no method, as RabbitMQ
+	}
 	ch := &channel{c: c, number: f.Channel, leaving: make(chan struct{}), ended: make(chan struct{})}
 	ch.session = c.b.host.OpenSession(ch)
 	c.mu.Lock()
 	if open := len(c.channels); open >= c.channelMax {
 		c.mu.Unlock()
+c.b.uncountChannel(c)
 		return errChannelsMax(open, c.channelMax) // blames no method, as RabbitMQ
 	}
 	if c.channels == nil {
@@ -190,10 +194,14 @@ func (ch *channel) release() {
 	ch.mu.Unlock()
 	c := ch.c
 	c.mu.Lock()
-	if c.channels[ch.number] == ch {
+	held := c.channels[ch.number] == ch
+	if held {
 		delete(c.channels, ch.number)
 	}
 	c.mu.Unlock()
+	if held {
+		c.b.uncountChannel(c)
+	}
 }
 
 // handle is the executor's step: one frame. An error of connection scope is returned, one of channel scope closes the channel here.

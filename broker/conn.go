@@ -40,6 +40,7 @@ type conn struct {
 	// peer is fixed by the handshake.
 	peer
 	trusted bool // guarded by Broker.mu
+	counted countedConn
 	work    work // the reader's
 
 	state atomic.Uint32
@@ -290,7 +291,7 @@ func (c *conn) connectionMethod(f amqp.Frame) (ended bool) {
 	case *amqp.ConnectionCloseOk:
 		return true
 	case *amqp.ConnectionUpdateSecret:
-		c.send(0, &amqp.ConnectionUpdateSecretOk{})
+		c.updateSecret(m)
 	default:
 		c.fail(errState("running").At(m.ID()))
 	}

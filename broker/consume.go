@@ -26,6 +26,8 @@ type consumer struct {
 	announced bool
 	// active is false until the queue has answered.
 	active bool
+	// revoked says that the user may not read the queue any more and its cancel is on the way.
+	revoked bool
 	// prefix is the front of its deliver frames: frame header, method, consumer tag.
 	prefix []byte
 }
@@ -73,6 +75,12 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 		m.ConsumerTag = serverName("amq.ctag")
 	}
 	cons := ch.addConsumer(&m, q)
+	if err := ch.may(meta.Read, queueResource(q.VHost, q.Name)); err != nil { // a right that was taken away just before was not asked of this consumer
+		ch.mu.Lock()
+		defer ch.mu.Unlock()
+		ch.removeConsumer(cons)
+		return err
+	}
 	cmd := queue.Command{
 		Op: queue.OpSubscribe, Consumer: cons.id, Prefetch: uint32(cons.prefetch), WindowBytes: cons.window, WindowCount: windowCount,
 		ConsumerPriority: priorityOf(m.Arguments),
@@ -89,6 +97,9 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 			return e
 		}
 		cons.active = true
+		if cons.revoked {
+			go ch.revoke(cons)
+		}
 		o := &ch.c.out
 		o.mu.Lock()
 		defer o.mu.Unlock()

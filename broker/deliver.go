@@ -198,17 +198,20 @@ func (ch *channel) withoutHeaders(properties []byte) []byte {
 // Completed implements quorum.Receiver.
 func (ch *channel) Completed(_ meta.QueueID, done []quorum.Completion) {
 	defer ch.c.guard()
-	bytes, count, err, finished := ch.complete(done)
+	bytes, count, err, finished, revoked := ch.complete(done)
 	if count > 0 {
 		ch.c.answered(bytes, count)
 	}
 	if finished {
 		ch.finish(err)
 	}
+	if revoked != nil {
+		ch.fail(revoked)
+	}
 }
 
-// complete takes answers: to publishes, whose bytes and number are returned, and to the operation that is under way, which finished says is answered.
-func (ch *channel) complete(done []quorum.Completion) (bytes, count int64, err error, finished bool) {
+// complete takes answers: to publishes, whose bytes and number are returned, and to the operation that is under way, which finished says is answered. revoked is an error by which the channel ends.
+func (ch *channel) complete(done []quorum.Completion) (bytes, count int64, err error, finished bool, revoked *amqp.Error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for i := range done {
@@ -223,10 +226,14 @@ func (ch *channel) complete(done []quorum.Completion) (bytes, count int64, err e
 			}
 		case tokenClose:
 			ch.closeAnswered()
+		case tokenRevoke:
+			if e := ch.revoked(queue.ConsumerID(d.Token & tokenNumber)); e != nil {
+				revoked = e
+			}
 		}
 	}
 	ch.wakeConfirms()
-	return bytes, count, err, finished
+	return bytes, count, err, finished, revoked
 }
 
 // Cancelled implements quorum.Receiver.

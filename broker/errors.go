@@ -171,6 +171,22 @@ func errVHostRefused(vhost, user string) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyNotAllowed, "access to vhost '%s' refused for user '%s'", vhost, user)
 }
 
+func errVHostConnections(vhost, user string, most int64) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyNotAllowed, "access to vhost '%s' refused for user '%s': connection limit (%d) is reached", vhost, user, most)
+}
+
+func errUserConnections(user string, most int64) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyNotAllowed, "connection refused for user '%s': user connection limit (%d) is reached", user, most)
+}
+
+func errUserChannels(user string, most int64) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyNotAllowed, "number of channels opened for user '%s' has reached the maximum allowed user limit of (%d)", user, most)
+}
+
+func errSecretRefused() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyNotAllowed, "New secret was refused by one of the backends")
+}
+
 func errChannelsMax(open, most int) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyNotAllowed, "number of channels opened (%d) has reached the negotiated channel_max (%d)", open, most)
 }

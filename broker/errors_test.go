@@ -63,6 +63,7 @@ func TestErrorTexts(t *testing.T) {
 		{"bodies in flight", errBodiesInFlight(33554432)}, {"immediate", errUnimplemented("immediate=true")}, {"internal error", errInternal()}, {"confirm to tx", errConfirmToTx()}, {"no tx", errNotTransactional()},
 		{"catalogue", errCatalogue(q)}, {"login refused", errLoginRefused("PLAIN")}, {"mechanism", errMechanism("X")}, {"frame_max low", errNegotiatedLow("frame_max", 100, 4096)},
 		{"frame_max high", errNegotiatedHigh("frame_max", 200000, 131072)}, {"no vhost", errNoVHost("v")}, {"vhost refused", errVHostRefused("v", "u")},
+		{"vhost connections", errVHostConnections("v", "u", 9)}, {"user connections", errUserConnections("u", 9)}, {"user channels", errUserChannels("u", 9)}, {"secret refused", errSecretRefused()},
 		{"channels max", errChannelsMax(3, 3)}, {"unopened", errChannelUnopened()}, {"opened", errChannelOpened()}, {"state", errState("starting")},
 		{"shutdown", errShutdown()}, {"forced", errForced("Closed via management plugin")},
 		{"host gone", errHost(quorum.ErrNoQueue, q)}, {"host closed", errHost(quorum.ErrClosed, q)}, {"host silent", errHost(quorum.ErrNoCatalogue, q)},

@@ -104,6 +104,9 @@ func (c *conn) negotiate() error {
 	if !opened { // the broker closes
 		return errClosedEarly
 	}
+	if view := c.b.host.Catalogue().View; view.User(c.user) == nil || view.Permission(c.user, c.vhost) == nil { // taken away meanwhile; from here on it is told
+		return errVHostRefused(c.vhost, c.user).At(amqp.MethodConnectionOpen)
+	}
 	c.send(0, &amqp.ConnectionOpenOk{})
 	c.b.log.Info("connection opened", "connection", c.name(), "user", c.user, "vhost", c.vhost)
 	return nil
@@ -185,7 +188,11 @@ func (c *conn) enter(vhost string) error {
 	if view.VHost(vhost) == nil {
 		return errNoVHost(vhost).At(amqp.MethodConnectionOpen)
 	}
+	if e := c.b.countConnection(c, view, vhost); e != nil {
+		return e.At(amqp.MethodConnectionOpen)
+	}
 	if view.Permission(c.user, vhost) == nil {
+		c.b.uncountConnection(c) // who is refused must not take the place of others
 		return errVHostRefused(vhost, c.user).At(amqp.MethodConnectionOpen)
 	}
 	c.vhost = vhost

@@ -39,6 +39,8 @@ const (
 	tokenOperation uint64 = 2 << tokenKindShift
 	// tokenClose belongs to SessionClose.
 	tokenClose uint64 = 3 << tokenKindShift
+	// tokenRevoke carries the consumer that is cancelled for want of permission.
+	tokenRevoke uint64 = 4 << tokenKindShift
 )
 
 // begin makes the channel wait and returns the token for what is waited for. After what follows it, the executor must not touch the channel.

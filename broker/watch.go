@@ -31,6 +31,7 @@ func (b *Broker) watch() {
 		case <-t.C:
 		}
 		now := b.tick.Add(1)
+		b.tellUsage()
 		b.mu.Lock()
 		for _, c := range b.conns {
 			conns = append(conns, c)

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,17 @@ func (v *View) VHostLimits(name string) []Limit {
 func (v *View) UserLimits(name string) []Limit {
 	limits, _ := v.userLimits.Get(name)
 	return limits
+}
+
+// LimitedUsers yields the users that have limits, by name.
+func (v *View) LimitedUsers() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range v.userLimits.All() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // LimitOf returns the value of a limit; ok is false where nothing is bounded.

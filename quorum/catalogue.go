@@ -362,6 +362,24 @@ func restored(old, now *meta.View) []meta.Effect {
 	for n := range now.Nodes() {
 		effects = append(effects, meta.Effect{Kind: meta.NodeChanged, Node: n})
 	}
+	return restoredAccess(effects, old, now)
+}
+
+// restoredAccess adds users and virtual hosts that are gone, and every permission, which may be another one now.
+func restoredAccess(effects []meta.Effect, old, now *meta.View) []meta.Effect {
+	for h := range old.VHosts() {
+		if now.VHost(h.Name) == nil {
+			effects = append(effects, meta.Effect{Kind: meta.VHostDeleted, VHost: h.Name})
+		}
+		for p := range old.Permissions(h.Name) {
+			effects = append(effects, meta.Effect{Kind: meta.PermissionChanged, VHost: h.Name, User: p.User})
+		}
+	}
+	for u := range old.Users() {
+		if now.User(u.Name) == nil {
+			effects = append(effects, meta.Effect{Kind: meta.UserDeleted, User: u.Name})
+		}
+	}
 	return effects
 }
 

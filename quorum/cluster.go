@@ -217,6 +217,18 @@ func (h *Host) serveFacts(question []byte) ([]byte, error) {
 	return (*f)(question)
 }
 
+// Tell sends the shells above quorum on all other nodes that are up a message, which may be lost.
+func (h *Host) Tell(payload []byte) {
+	for _, n := range h.peers.nodes() {
+		if n.ID != h.node && h.up(n.ID) {
+			h.send(n.ID, messageShell, payload)
+		}
+	}
+}
+
+// OnTold sets what takes the messages of Tell. It is called by several at a time, must not block, and may use the payload during the call only.
+func (h *Host) OnTold(f func(node meta.NodeID, payload []byte)) { h.told.Store(&f) }
+
 // Clustered tells whether there are other nodes.
 func (h *Host) Clustered() bool { return len(h.peers.nodes()) > 1 }
 
@@ -310,6 +322,10 @@ func (d *dispatcher) Message(from link.Node, kind link.Kind, payload []byte) {
 		h.progressed(node, &r)
 	case messageBehind:
 		h.leftBehind(meta.QueueID(r.Uvarint()))
+	case messageShell:
+		if f := h.told.Load(); f != nil {
+			(*f)(node, payload)
+		}
 	case messageAddresses:
 		for range r.Count(toldBytesMin) {
 			about, a := link.Node(r.Uint64()), toldAddress{r.Uvarint(), r.String()}

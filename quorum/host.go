@@ -82,6 +82,7 @@ type Host struct {
 	started     atomic.Bool
 	welcome     welcome
 	facts       atomic.Pointer[func([]byte) ([]byte, error)]
+	told        atomic.Pointer[func(meta.NodeID, []byte)]
 
 	life    context.Context // ends with closed: what waits in the background gives up
 	end     context.CancelFunc

@@ -43,6 +43,8 @@ const (
 	messageBehind link.Kind = 15
 	// messageAddresses tells where nodes listen: how many, then token, start and address of each.
 	messageAddresses link.Kind = 16
+	// messageShell is what the shell above quorum has to say: see Tell.
+	messageShell link.Kind = 17
 )
 
 // errElsewhere says that another node must be asked.
