@@ -103,7 +103,7 @@ func (c *conn) openChannel(f amqp.Frame) error {
 	c.mu.Lock()
 	if open := len(c.channels); open >= c.channelMax {
 		c.mu.Unlock()
-c.b.uncountChannel(c)
+		c.b.uncountChannel(c)
 		return errChannelsMax(open, c.channelMax) // blames no method, as RabbitMQ
 	}
 	if c.channels == nil {
