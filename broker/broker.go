@@ -59,6 +59,8 @@ type Broker struct {
 	teller teller // nil: there are no other nodes
 	usage  usage
 
+	lacking atomic.Uint32 // an alarm.Set: what the cluster is short of
+
 	mu        sync.Mutex
 	conns     map[uint64]*conn
 	lastConn  uint64
@@ -84,6 +86,7 @@ func New(opt Options) *Broker {
 		b.teller.OnTold(b.told)
 	}
 	b.host.OnChange(b.changed)
+	b.lookAtAlarms()
 	go b.watch()
 	return b
 }

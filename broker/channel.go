@@ -222,6 +222,9 @@ func (ch *channel) handle(f amqp.Frame, w *work) error {
 	}
 	if err == nil && done && part != amqp.PartMethod {
 		err = ch.publish()
+		if ch.c.b.lack() != 0 {
+			ch.c.block()
+		}
 	}
 	if err == nil {
 		return nil

@@ -75,7 +75,7 @@ func (b *Broker) newClient() *client {
 }
 
 // Publish routes a message for a user and waits until all its queues have it. routed is false if no queue was meant. properties are flags and values of a
-// content header. The error is an *amqp.Error (no such exchange, permission, a queue refused it), or that of ctx: then it is not known to be stored.
+// content header. The error is an *amqp.Error (no such exchange, permission, a queue refused it), a *BlockedError, or that of ctx: then it is not known to be stored.
 func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key string, properties, body []byte) (routed bool, err error) {
 	cat := b.host.Catalogue()
 	what := exchangeResource(vhost, exchangeName)
@@ -94,6 +94,9 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 		if problem := expirationProblem(text); problem != "" {
 			return false, errExpiration(text, problem)
 		}
+	}
+	if lack := b.lack(); lack != 0 {
+		return false, &BlockedError{lack.Reason()}
 	}
 	headers, _ := v.Headers()
 	copies, blind, err := carbonCopies(headers)

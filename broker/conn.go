@@ -67,6 +67,9 @@ type conn struct {
 	room    sync.Cond
 	waiters atomic.Int32
 
+	blocked     atomic.Bool   // the socket is not read, for the cluster is short of something; changed with waitMu held
+	blockedTick atomic.Uint32 // since when
+
 	// What follows is looked at by the watch. Ticks are those of Broker.tick.
 	reading                        atomic.Bool
 	receivedBytes, sentBytes       atomic.Uint64
@@ -85,6 +88,7 @@ type peer struct {
 	mechanism     string
 	properties    amqp.Table
 	cancelNotify  bool
+	blockNotify   bool
 	authFailClose bool
 	channelMax    int
 	frameMax      uint32
@@ -201,6 +205,9 @@ func (c *conn) panicked(v any) {
 // read handles frames until the stream ends.
 func (c *conn) read() {
 	for whole := true; ; {
+		if c.blocked.Load() {
+			c.awaitUnblock()
+		}
 		f, ok, err := c.in.Next()
 		if ok {
 			whole = true

@@ -149,6 +149,7 @@ func (c *conn) takeProperties(properties amqp.Table) {
 		return ok && yes
 	}
 	c.cancelNotify = has("consumer_cancel_notify")
+	c.blockNotify = has("connection.blocked")
 	c.authFailClose = has("authentication_failure_close")
 }
 

@@ -151,11 +151,17 @@ var allCapabilities = amqp.Table{{Key: "capabilities", Value: amqp.Nested(amqp.T
 // login goes through the handshake.
 func (c *rawClient) login(user string, tune amqp.ConnectionTuneOk) {
 	c.tb.Helper()
+	c.loginWith(user, allCapabilities, tune)
+}
+
+// loginWith is login with properties.
+func (c *rawClient) loginWith(user string, properties amqp.Table, tune amqp.ConnectionTuneOk) {
+	c.tb.Helper()
 	go func() { _, _ = io.WriteString(c.nc, amqp.ProtocolHeader) }()
 	if _, ok := c.method().(*amqp.ConnectionStart); !ok {
 		c.tb.Fatal("no connection.start")
 	}
-	c.send(0, &amqp.ConnectionStartOk{ClientProperties: allCapabilities, Mechanism: "PLAIN", Response: "\x00" + user + "\x00guest", Locale: "en_US"})
+	c.send(0, &amqp.ConnectionStartOk{ClientProperties: properties, Mechanism: "PLAIN", Response: "\x00" + user + "\x00guest", Locale: "en_US"})
 	if _, ok := c.method().(*amqp.ConnectionTune); !ok {
 		c.tb.Fatal("no connection.tune")
 	}

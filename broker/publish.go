@@ -9,6 +9,7 @@ import (
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
@@ -143,6 +144,10 @@ func (ch *channel) publish() error {
 	}
 	if blind {
 		ch.hideBCC()
+	}
+	if ch.c.b.lack()&alarm.DiskFull != 0 {
+		ch.refuse()
+		return nil
 	}
 	targets := w.targets
 	ch.publishTo.in++

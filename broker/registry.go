@@ -14,7 +14,7 @@ import (
 type Connection struct {
 	// Name is "ip:port -> ip:port".
 	Name string
-	// State is starting, running, flow (held back) or closing.
+	// State is starting, running, flow (held back), blocking (it will be blocked at its next publish), blocked or closing.
 	State       string
 	User, VHost string
 	// Mechanism is how the user logged in.
@@ -115,9 +115,15 @@ func (c *conn) show() Connection {
 	case connHandshake:
 		return out
 	case connOpen:
-		out.State = "running"
-		if c.waiters.Load() > 0 {
+		switch {
+		case c.blocked.Load():
+			out.State = "blocked"
+		case c.b.lack() != 0:
+			out.State = "blocking"
+		case c.waiters.Load() > 0:
 			out.State = "flow"
+		default:
+			out.State = "running"
 		}
 	default:
 		out.State = "closing"

@@ -7,7 +7,7 @@ import (
 	"github.com/warrenmq/warren/config/limits"
 )
 
-// The watch is one goroutine per Broker that looks after what depends on time alone: heartbeats, silent peers, half-sent frames, stalled writes,
+// The watch is one goroutine per Broker that looks after what depends on time alone: alarms, heartbeats, silent peers, half-sent frames, stalled writes,
 // publishes and operations that are not answered, buffers of connections that became idle. Connections keep no timers of their own for it.
 
 const (
@@ -31,6 +31,7 @@ func (b *Broker) watch() {
 		case <-t.C:
 		}
 		now := b.tick.Add(1)
+		b.lookAtAlarms()
 		b.tellUsage()
 		b.mu.Lock()
 		for _, c := range b.conns {
@@ -69,6 +70,9 @@ func (c *conn) look(now uint32) {
 		return
 	}
 	if c.heartbeat > 0 && !c.beat(now) {
+		return
+	}
+	if c.blocked.Load() && !c.lookBlocked(now) {
 		return
 	}
 	if c.lent.Load() && c.reading.Load() && c.partialSince.Load() == 0 && now-c.receivedTick.Load() >= idleTicks {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/internal/tlsconf"
 )
 
@@ -24,6 +25,8 @@ type Config struct {
 	PathPrefix string
 	// LoginSession is how long a browser's login lasts unused.
 	LoginSession time.Duration
+	// Alarms say when publishers are blocked.
+	Alarms Alarms
 	// Cluster is what package quorum needs.
 	Cluster Cluster
 	// First is what an empty data directory is filled with.
@@ -66,6 +69,14 @@ type AMQP struct {
 	PublishTimeout time.Duration
 
 	proxies map[string]netip.Prefix // by what stands in the place of $name
+}
+
+// Alarms is the part of Config for memory and disk space. Zero values stand for the defaults of package alarm.
+type Alarms struct {
+	// MemoryHigh is above which memory is short, DiskFree below which disk space is.
+	MemoryHigh, DiskFree alarm.Threshold
+	// MemoryLimitBytes is what the process may take, instead of what the platform says.
+	MemoryLimitBytes uint64
 }
 
 // Cluster is the part of Config for traffic between nodes.

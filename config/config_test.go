@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/internal/tlsconf"
 )
 
@@ -94,6 +95,7 @@ func TestDefaults(t *testing.T) {
 			TLSTimeout: 5 * time.Second, TLS: tlsconf.Options{DepthMax: 10},
 			ChannelMax: 2047, ConsumersPerChannelMax: 1024, BodyBytesMax: 16 << 20, PublishTimeout: 10 * time.Second,
 		},
+		Alarms:        Alarms{MemoryHigh: alarm.Relative(0.6)},
 		Cluster:       Cluster{Name: "rabbit@host1", Listen: "127.0.0.1:25672", Advertise: "127.0.0.1:25672"},
 		First:         First{User: "guest", Pass: "guest", VHost: "/"},
 		LoopbackUsers: []string{"guest"}, LogLevel: slog.LevelInfo,

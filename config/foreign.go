@@ -15,7 +15,7 @@ type foreign struct {
 
 const (
 	noErlang    = "there is no Erlang runtime to tune"
-	noMemory    = "memory and disk alarms are not part of this version"
+	noMemory    = "memory is what the process has in RAM, measured four times a second"
 	fixedTLS    = "what is safe is fixed"
 	noLimit     = "this version does not enforce that limit"
 	noStats     = "statistics are read when asked for"
@@ -29,12 +29,9 @@ var foreigners = []foreign{
 	{name: "num_acceptors.", reason: "the runtime accepts connections without a pool"},
 	{name: "tcp_listen_options.", reason: "socket options are fixed"},
 	{name: "socket_writer.", reason: noErlang},
-	{name: "vm_memory_high_watermark.", reason: noMemory},
-	{name: "vm_memory_high_watermark_paging_ratio", reason: noMemory},
+	{name: "vm_memory_high_watermark_paging_ratio", reason: "messages are written to disk anyway"},
 	{name: "vm_memory_calculation_strategy", reason: noMemory},
-	{name: "total_memory_available_override_value", reason: noMemory},
 	{name: "memory_monitor_interval", reason: noMemory},
-	{name: "disk_free_limit.", reason: noMemory},
 	{name: "cluster_partition_handling", reason: "a queue serves where a majority of its replicas is"},
 	{name: "cluster_partition_handling.", reason: "a queue serves where a majority of its replicas is"},
 	{name: "cluster_keepalive_interval", reason: noFormation},

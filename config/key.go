@@ -30,6 +30,8 @@ const (
 	Host Type = 9
 	// Path takes a path of letters, digits and -._~ between slashes; a slash in front is added, one at the end dropped.
 	Path Type = 10
+	// Fraction takes a decimal number that is not negative, as 0.6.
+	Fraction Type = 11
 )
 
 // String returns the type's name as the documentation prints it.
@@ -55,6 +57,8 @@ func (t Type) String() string {
 		return "host"
 	case Path:
 		return "path"
+	case Fraction:
+		return "fraction"
 	}
 	return "unknown"
 }

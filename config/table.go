@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 )
 
 // table is the one list of settings.
@@ -80,6 +81,31 @@ var generalKeys = []Key{
 		Name: "publish_timeout", Type: Duration, Unit: time.Millisecond, Default: strconv.Itoa(limits.PublishTimeoutMillis), Min: 100, Max: 600_000,
 		Doc:   "A publish that not all of its queues have answered by then is nacked; a plain number is milliseconds. A nack says \"not known to be stored\".",
 		apply: func(c *Config, _ string, v value) { c.AMQP.PublishTimeout = v.duration },
+	},
+	{
+		Name: "vm_memory_high_watermark.relative", Type: Fraction, Default: strconv.FormatFloat(limits.MemoryHighPercent/100.0, 'g', -1, 64),
+		Doc:   "Part of the memory limit above which publishers are blocked; 0 blocks them always. The limit is the least of what the control group, the machine and `GOMEMLIMIT` give.",
+		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryHigh = alarm.Relative(v.fraction) },
+	},
+	{
+		Name: "vm_memory_high_watermark.absolute", Type: Bytes,
+		Doc:   "The same in bytes of memory that the process takes.",
+		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryHigh = alarm.Absolute(uint64(v.number)) },
+	},
+	{
+		Name: "total_memory_available_override_value", Type: Bytes, Min: 1, Max: 1 << 60,
+		Doc:   "The memory limit, where what the platform says is wrong.",
+		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryLimitBytes = uint64(v.number) },
+	},
+	{
+		Name: "disk_free_limit.absolute", Type: Bytes,
+		Doc:   "Free bytes, on the file system of `data_dir`, below which publishers are blocked. Unset: a tenth of the file system, at most 1GiB. Below half of it, at most 32MiB, publishes are refused.",
+		apply: func(c *Config, _ string, v value) { c.Alarms.DiskFree = alarm.Absolute(uint64(v.number)) },
+	},
+	{
+		Name: "disk_free_limit.relative", Type: Fraction,
+		Doc:   "The same as a part of the memory limit.",
+		apply: func(c *Config, _ string, v value) { c.Alarms.DiskFree = alarm.Relative(v.fraction) },
 	},
 	{
 		Name: "default_user", Type: String, Default: "guest",

@@ -14,6 +14,7 @@ type value struct {
 	on       bool
 	number   int64
 	duration time.Duration
+	fraction float64
 	address  string
 	list     []string
 }
@@ -54,6 +55,8 @@ func (k *Key) parse(text string) (value, *problem) {
 		p = checkHost(text)
 	case Path:
 		v.text, p = parsePath(text)
+	case Fraction:
+		v.fraction, p = parseFraction(text)
 	}
 	return v, p
 }
@@ -111,6 +114,17 @@ func parseInt(text string) (int64, *problem) {
 		return 0, problemf("use a decimal number", "%q is not an integer", text)
 	}
 	return n, nil
+}
+
+// fractionMax bounds a Fraction.
+const fractionMax = 1000
+
+func parseFraction(text string) (float64, *problem) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || strings.Trim(text, "0123456789.") != "" || f > fractionMax {
+		return 0, problemf("use a decimal number like 0.6", "%q is not a fraction", text)
+	}
+	return f, nil
 }
 
 // byteUnits are RabbitMQ's: with an i or alone a power of 1024, with a plain B a power of 1000.

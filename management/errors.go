@@ -200,6 +200,10 @@ func amqpFailure(err error, what resource) error {
 
 // publishFailure is amqpFailure for a publish: whatever closes the channel is a bad request there, but for a missing permission.
 func publishFailure(err error, what resource) error {
+	var blocked *broker.BlockedError
+	if errors.As(err, &blocked) {
+		return unavailable(blocked.Error())
+	}
 	var e *amqp.Error
 	if errors.As(err, &e) && e.Code == amqp.ReplyNotFound {
 		return badRequest(e.Error())

@@ -38,6 +38,14 @@ type fakeHost struct {
 	answer  func([]byte) ([]byte, error)
 	// held are the messages of queues that have a replica here.
 	held map[meta.QueueID]*heldMessages
+	// lacks are the alarms of the cluster.
+	lacks []quorum.NodeAlarms
+}
+
+func (h *fakeHost) Alarms() []quorum.NodeAlarms {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lacks
 }
 
 // heldMessages are the messages of a queue by their state.

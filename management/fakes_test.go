@@ -12,6 +12,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -157,11 +158,36 @@ func (f *fixture) join(name string) *fixture {
 	return n
 }
 
+// fakeWatch says what a test wants and remembers what it was told.
+type fakeWatch struct {
+	mu                   sync.Mutex
+	status               alarm.Status
+	memoryHigh, diskFree alarm.Threshold
+}
+
+func (w *fakeWatch) Status() alarm.Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status
+}
+
+func (w *fakeWatch) SetMemoryHigh(t alarm.Threshold) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.memoryHigh = t
+}
+
+func (w *fakeWatch) SetDiskFree(t alarm.Threshold) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.diskFree = t
+}
+
 // startFixture serves the API of a node.
 func startFixture(t testing.TB, host *fakeHost, change ...func(*Options)) *fixture {
 	f := &fixture{t: t, host: host, broker: &fakeBroker{}, from: "127.0.0.1:4000"}
 	opt := Options{
-		Host: f.host, Broker: f.broker, Log: slog.New(slog.DiscardHandler), Version: "0.1.0", LoopbackUsers: []string{"guest"},
+		Host: f.host, Broker: f.broker, Watch: &fakeWatch{}, Log: slog.New(slog.DiscardHandler), Version: "0.1.0", LoopbackUsers: []string{"guest"},
 		Listeners: func() []Listener {
 			return []Listener{{Protocol: "amqp", IP: "::", Port: 5672}, {Protocol: "http", IP: "::", Port: 15672}, {Protocol: "http/prometheus", IP: "127.0.0.1", Port: 15692}}
 		},

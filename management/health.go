@@ -76,38 +76,6 @@ func (c *call) checked(reason string, more func(*writer)) error {
 	})
 }
 
-func (c *call) checkAlarms(where string, counts func(Alarm) bool) error {
-	var list []Alarm
-	for _, a := range c.s.opt.Alarms() {
-		if counts(a) {
-			list = append(list, a)
-		}
-	}
-	if list == nil {
-		return healthy(c)
-	}
-	return c.checked("There are alarms in effect "+where, func(w *writer) {
-		if w.Array("alarms") {
-			for _, a := range list {
-				w.Object("")
-				w.Str("node", a.Node)
-				w.Str("resource", a.Resource)
-				w.End()
-			}
-			w.EndArray()
-		}
-	})
-}
-
-// checkAlarms is GET /health/checks/alarms, checkLocalAlarms .../local-alarms.
-func checkAlarms(c *call) error {
-	return c.checkAlarms("in the cluster", func(Alarm) bool { return true })
-}
-
-func checkLocalAlarms(c *call) error {
-	return c.checkAlarms("on the node", func(a Alarm) bool { return a.Node == c.s.nodeName(c.view) })
-}
-
 // checkReady is GET /health/checks/is-in-service and .../ready-to-serve-clients.
 func checkReady(c *call) error {
 	if err := c.s.opt.Ready(); err != nil {

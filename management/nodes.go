@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -121,16 +122,10 @@ func writeMechanisms(w *writer) {
 // writeUsage writes what a node's process uses and may use.
 func (c *call) writeUsage(w *writer, node *meta.Node, n *nodeSample) {
 	t := c.nodeTrend(node.ID, n.usageRates, c.spans.node, func(h *nodeHistory) *history { return &h.used })
-	memoryAlarm, diskAlarm := false, false
-	for _, a := range c.s.opt.Alarms() {
-		if a.Node == node.Name {
-			memoryAlarm = memoryAlarm || a.Resource == "memory"
-			diskAlarm = diskAlarm || a.Resource == "disk"
-		}
-	}
+	lack := c.s.lackOf(node.ID)
 	w.Counter("mem_used", n.used[usedMemory], t, usedMemory)
-	w.Uint("mem_limit", n.memoryLimitBytes)
-	w.Bool("mem_alarm", memoryAlarm)
+	w.Uint("mem_limit", n.memoryHighBytes)
+	w.Bool("mem_alarm", lack&alarm.Memory != 0)
 	w.Str("mem_calculation_strategy", "rss")
 	w.Counter("fd_used", n.used[usedFiles], t, usedFiles)
 	w.Uint("fd_total", n.filesMax)
@@ -139,8 +134,8 @@ func (c *call) writeUsage(w *writer, node *meta.Node, n *nodeSample) {
 	w.Counter("proc_used", n.used[usedGoroutines], t, usedGoroutines)
 	w.Uint("proc_total", fallbackTotal)
 	w.Counter("disk_free", n.used[usedDiskFree], t, usedDiskFree)
-	w.Uint("disk_free_limit", diskFreeLimitBytes)
-	w.Bool("disk_free_alarm", diskAlarm)
+	w.Uint("disk_free_limit", n.diskLimitBytes)
+	w.Bool("disk_free_alarm", lack&alarm.Disk != 0)
 	w.Counter("gc_num", n.used[usedGCRuns], t, usedGCRuns)
 	w.Counter("gc_bytes_reclaimed", n.used[usedGCBytes], t, usedGCBytes)
 	w.Counter("context_switches", n.used[usedSwitches], t, usedSwitches)

@@ -20,6 +20,7 @@ import (
 	client "github.com/rabbitmq/amqp091-go"
 
 	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/datadir"
@@ -83,8 +84,9 @@ func startRealNode(t *testing.T, cfg quorum.Config) *realNode {
 	}
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(l, nil) }()
+	watch := alarm.Start(alarm.Options{Dir: dir.Path(), Changed: host.SetAlarms, Log: log})
 	s := New(Options{
-		Host: host, Broker: b, Log: log, Version: "0.1.0", DataDir: dir.Path(), LoopbackUsers: []string{"guest"},
+		Host: host, Broker: b, Watch: watch, Log: log, Version: "0.1.0", DataDir: dir.Path(), LoopbackUsers: []string{"guest"},
 		Listeners: func() []Listener {
 			return []Listener{{Protocol: "amqp", IP: "127.0.0.1", Port: 5672}, {Protocol: "http", IP: "127.0.0.1", Port: 15672}}
 		},
@@ -96,6 +98,7 @@ func startRealNode(t *testing.T, cfg quorum.Config) *realNode {
 	n.stop = sync.OnceFunc(func() {
 		web.Close()
 		s.Close()
+		watch.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := b.Shutdown(ctx); err != nil {

@@ -317,7 +317,7 @@ func packStatus(p *pack, st *quorum.QueueStatus) {
 
 func packNode(p *pack, n *nodeSample) {
 	r := &n.resources
-	p.uints(&r.memoryBytes, &r.memoryLimitBytes, &r.files, &r.filesMax, &r.diskFreeBytes, &r.goroutines, &r.gcRuns, &r.gcBytes, &r.switches)
+	p.uints(&r.memoryBytes, &r.memoryHighBytes, &r.files, &r.filesMax, &r.diskFreeBytes, &r.goroutines, &r.gcRuns, &r.gcBytes, &r.switches)
 	p.counters(&n.messages)
 	p.counters(&n.churn)
 	p.counters(&n.used)
@@ -334,4 +334,5 @@ func packNode(p *pack, n *nodeSample) {
 		p.int(&l.Port)
 		p.bool(&l.TLS)
 	})
+	p.uint(&r.diskLimitBytes)
 }

@@ -99,7 +99,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	travel(t, "exchange", packExchange, &exchangeCount{"v", "x", 1, 2, some})
 	travel(t, "traffic", packTraffic, &traffic{"v", 1, 2, 3.5, 4.5})
 	node := nodeSample{
-		resources: resources{1, 2, 3, 4, 5, 6, 7, 8, 9}, messages: counters{1, 2}, churn: counters{3}, used: counters{4}, messageRates: some, churnRates: some, usageRates: some,
+		resources: resources{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, messages: counters{1, 2}, churn: counters{3}, used: counters{4}, messageRates: some, churnRates: some, usageRates: some,
 		uptimeMillis: 10, pid: 11, processors: 12, version: "13", dataDir: "14", configFiles: []string{"15", "16"}, listeners: []Listener{{Protocol: "17", IP: "18", Port: 19, TLS: true}},
 	}
 	travel(t, "node", packNode, &node)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/warrenmq/warren/internal/alarm"
 )
 
 // scrapesAtOnce bounds the scrapes that are answered at the same time; beyond it: 503.
@@ -152,21 +154,14 @@ func (c *collector) resources(out sink, snap *snapshot) {
 	out.gauge("rabbitmq_process_open_tcp_sockets", "Sockets of AMQP clients", float64(n.used[usedSockets]))
 	out.gauge("rabbitmq_process_max_tcp_sockets", "Sockets that the process may open", float64(n.filesMax))
 	out.gauge("rabbitmq_process_resident_memory_bytes", "Memory of the process that is in RAM", float64(n.memoryBytes))
-	out.gauge("rabbitmq_resident_memory_limit_bytes", "Memory that the process may take", float64(n.memoryLimitBytes))
+	out.gauge("rabbitmq_resident_memory_limit_bytes", "Memory above which publishers are held back", float64(n.memoryHighBytes))
 	out.gauge("rabbitmq_disk_space_available_bytes", "Free bytes of the file system with the data directory", float64(n.diskFreeBytes))
-	out.gauge("rabbitmq_disk_space_available_limit_bytes", "Free bytes below which publishers are to be held back", diskFreeLimitBytes)
+	out.gauge("rabbitmq_disk_space_available_limit_bytes", "Free bytes below which publishers are held back", float64(n.diskLimitBytes))
 	out.gauge("rabbitmq_erlang_uptime_seconds", "Seconds since the node started", time.Since(snap.started).Seconds())
-	memory, disk := 0.0, 0.0
-	for _, a := range c.s.opt.Alarms() {
-		switch a.Resource {
-		case "memory":
-			memory = 1
-		case "disk":
-			disk = 1
-		}
-	}
-	out.gauge("rabbitmq_alarms_memory_used_watermark", "1 while publishers are held back for memory", memory)
-	out.gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while publishers are held back for disk space", disk)
+	lack := c.s.lackOf(c.s.opt.Host.Node())
+	is := func(bit alarm.Set) float64 { return float64(min(lack&bit, 1)) }
+	out.gauge("rabbitmq_alarms_memory_used_watermark", "1 while publishers are held back for memory of this node", is(alarm.Memory))
+	out.gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while publishers are held back for disk space of this node", is(alarm.Disk))
 	out.gauge("rabbitmq_alarms_file_descriptor_limit", "1 while file descriptors are used up", 0)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum"
 )
@@ -118,11 +119,11 @@ func TestMetricsPort(t *testing.T) {
 func TestReady(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Ready = func() error { return io.ErrNoProgress }
-		o.Alarms = func() []Alarm { return []Alarm{{"rabbit@test", "disk"}} }
 	})
+	f.host.lacks = []quorum.NodeAlarms{{Node: f.host.id, Lack: alarm.Disk | alarm.DiskFull}}
 	f.want(f.do("-", http.MethodGet, "/livez", ""), 200, `{"status":"ok"}`)
 	f.want(f.do("-", http.MethodGet, "/readyz", ""), 503, `{"status":"failed","reason":"multiple Read calls return no data or error"}`)
-	f.want(f.do("guest", http.MethodGet, "/api/health/checks/alarms", ""), 503, `"alarms":[{"node":"rabbit@test","resource":"disk"}]`)
+	f.want(f.do("guest", http.MethodGet, "/api/health/checks/alarms", ""), 503, `"alarms":[{"node":"rabbit@test","resource":"disk space"}]`)
 	f.want(f.do("guest", http.MethodGet, "/api/nodes/rabbit@test?columns=disk_free_alarm,mem_alarm", ""), 200, `{"mem_alarm":false,"disk_free_alarm":true}`)
 	if body, _ := scrape(t, f.handler, ""); values(body)["rabbitmq_alarms_free_disk_space_watermark"] != "1" {
 		t.Error("the alarm is no metric")

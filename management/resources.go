@@ -1,32 +1,31 @@
 package management
 
 import (
-	"bytes"
-	"math"
 	"os"
 	"runtime"
 	"runtime/metrics"
-	"strconv"
 	"time"
+
+	"github.com/warrenmq/warren/internal/alarm"
 )
 
 // resources are what this process uses and may use. What the platform does not tell is 0.
 type resources struct {
-	memoryBytes, memoryLimitBytes         uint64
+	memoryBytes, memoryHighBytes          uint64
 	files, filesMax                       uint64
-	diskFreeBytes                         uint64
+	diskFreeBytes, diskLimitBytes         uint64
 	goroutines, gcRuns, gcBytes, switches uint64
 }
-
-// diskFreeLimitBytes is what RabbitMQ wants to be free unless configured otherwise.
-const diskFreeLimitBytes = 50_000_000
 
 // fallbackTotal stands for a limit that the platform does not tell, for tools divide by it.
 const fallbackTotal = 1 << 20
 
-// readResources asks the platform. dir is where the node keeps its data.
-func readResources(dir string, memoryLimit uint64) resources {
-	r := resources{memoryLimitBytes: memoryLimit, memoryBytes: residentBytes(), files: openFiles(), filesMax: openFilesMax(), diskFreeBytes: diskFree(dir), switches: contextSwitches()}
+// readResources asks the platform; st is what the node's watch saw.
+func readResources(st alarm.Status) resources {
+	r := resources{
+		memoryHighBytes: st.MemoryHighBytes, memoryBytes: st.MemoryBytes, files: openFiles(), filesMax: openFilesMax(), diskFreeBytes: st.DiskFreeBytes, diskLimitBytes: st.DiskLimitBytes,
+		switches: contextSwitches(),
+	}
 	samples := [...]metrics.Sample{
 		{Name: "/sched/goroutines:goroutines"}, {Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/heap/frees:bytes"}, {Name: "/memory/classes/total:bytes"},
 	}
@@ -44,20 +43,6 @@ func readResources(dir string, memoryLimit uint64) resources {
 	return r
 }
 
-// residentBytes is the memory of the process that is in RAM.
-func residentBytes() uint64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(text)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseUint(string(fields[1]), 10, 64)
-	return pages * uint64(os.Getpagesize())
-}
-
 // openFiles counts the open file descriptors.
 func openFiles() uint64 {
 	dir, err := os.Open("/proc/self/fd")
@@ -67,27 +52,6 @@ func openFiles() uint64 {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	return uint64(max(len(names)-1, 0)) // one is the directory itself
-}
-
-// memoryLimit is the memory that the process may take: that of its control group, else that of the machine.
-func memoryLimit() uint64 {
-	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		if n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64); err == nil && n > 0 {
-			return n
-		}
-	}
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return math.MaxInt64
-	}
-	for line := range bytes.Lines(text) {
-		if fields := bytes.Fields(line); len(fields) >= 2 && string(fields[0]) == "MemTotal:" {
-			if n, err := strconv.ParseUint(string(fields[1]), 10, 64); err == nil {
-				return n << 10
-			}
-		}
-	}
-	return math.MaxInt64
 }
 
 // The counters of the node's three series.
@@ -153,7 +117,7 @@ func (n *nodeSample) channels() uint64 {
 func (n *nodeSeries) tick(now time.Time, s *Server) nodeSample {
 	c := s.opt.Broker.Totals()
 	out := nodeSample{
-		resources: readResources(s.opt.DataDir, s.memoryLimit), uptimeMillis: uint64(time.Since(s.started).Milliseconds()), pid: uint64(os.Getpid()), processors: uint64(runtime.GOMAXPROCS(0)),
+		resources: readResources(s.opt.Watch.Status()), uptimeMillis: uint64(time.Since(s.started).Milliseconds()), pid: uint64(os.Getpid()), processors: uint64(runtime.GOMAXPROCS(0)),
 		version: s.opt.Version, dataDir: s.opt.DataDir, configFiles: s.opt.ConfigFiles, listeners: s.opt.Listeners(),
 	}
 	out.messages = counters{

@@ -2,8 +2,6 @@
 
 package management
 
-func diskFree(string) uint64 { return 0 }
-
 func openFilesMax() uint64 { return fallbackTotal }
 
 func contextSwitches() uint64 { return 0 }

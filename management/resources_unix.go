@@ -4,15 +4,6 @@ package management
 
 import "syscall"
 
-// diskFree is what an unprivileged process may still write to the file system of a directory.
-func diskFree(dir string) uint64 {
-	var st syscall.Statfs_t
-	if dir == "" || syscall.Statfs(dir, &st) != nil {
-		return 0
-	}
-	return st.Bavail * uint64(st.Bsize)
-}
-
 // openFilesMax is the limit of file descriptors.
 func openFilesMax() uint64 {
 	var limit syscall.Rlimit

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 	ui "github.com/warrenmq/warren/management-ui"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -52,6 +53,8 @@ type Host interface {
 	NodeUp(node meta.NodeID) bool
 	AskNode(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error)
 	OnAsk(answer func(question []byte) ([]byte, error))
+	// Alarms lists the nodes that are short of memory or disk space.
+	Alarms() []quorum.NodeAlarms
 }
 
 // Broker is what the API needs of the node's AMQP side; a broker.Broker is one.
@@ -74,6 +77,7 @@ type Broker interface {
 
 var _ Host = (*quorum.Host)(nil)
 var _ Broker = (*broker.Broker)(nil)
+var _ Watch = (*alarm.Monitor)(nil)
 
 // Listener is a place where the node listens.
 type Listener struct {
@@ -96,10 +100,13 @@ type Certificates struct {
 	Chain, Authorities []*x509.Certificate
 }
 
-// Alarm says that a node lacks something and holds publishers back.
-type Alarm struct {
-	// Node is the node's name, Resource memory or disk.
-	Node, Resource string
+// Watch is what the API needs of the node's watch over memory and disk space; an *alarm.Monitor is one.
+type Watch interface {
+	// Status is what the node takes, has, and is short of.
+	Status() alarm.Status
+	// SetMemoryHigh and SetDiskFree set the bounds of this node until its process ends.
+	SetMemoryHigh(alarm.Threshold)
+	SetDiskFree(alarm.Threshold)
 }
 
 // Options tells New what to serve.
@@ -117,8 +124,8 @@ type Options struct {
 	Listeners func() []Listener
 	// Ready returns nil while the node serves clients, else why it does not; a nil Ready is always ready.
 	Ready func() error
-	// Alarms lists what the cluster lacks; nothing if nil.
-	Alarms func() []Alarm
+	// Watch looks after memory and disk space. It is needed.
+	Watch Watch
 	// DataDir is where the node keeps its data; ConfigFiles is what its settings were read from. Both are shown to monitoring users.
 	DataDir     string
 	ConfigFiles []string
@@ -134,21 +141,20 @@ type Options struct {
 
 // Server answers HTTP requests. Make one with New and end it with Close.
 type Server struct {
-	opt         Options
-	log         *slog.Logger
-	started     time.Time
-	memoryLimit uint64
-	routes      node
-	document    []byte // OpenAPI
-	sampler     *sampler
-	peers       *peers
-	answers     answers
-	registry    *prometheus.Registry
-	pages       http.Handler
-	sessions    *sessions
-	logins      logins
-	attempts    attemptsBase
-	churn       churn
+	opt      Options
+	log      *slog.Logger
+	started  time.Time
+	routes   node
+	document []byte // OpenAPI
+	sampler  *sampler
+	peers    *peers
+	answers  answers
+	registry *prometheus.Registry
+	pages    http.Handler
+	sessions *sessions
+	logins   logins
+	attempts attemptsBase
+	churn    churn
 }
 
 // logins count what came over HTTP.
@@ -176,13 +182,10 @@ func New(opt Options) *Server {
 	if opt.Ready == nil {
 		opt.Ready = func() error { return nil }
 	}
-	if opt.Alarms == nil {
-		opt.Alarms = func() []Alarm { return nil }
-	}
 	if opt.UI == nil {
 		opt.UI = ui.FS
 	}
-	s := &Server{opt: opt, log: opt.Log, started: time.Now(), memoryLimit: memoryLimit()}
+	s := &Server{opt: opt, log: opt.Log, started: time.Now()}
 	s.sessions = newSessions(opt.Secret, opt.SessionLife)
 	s.peers = newPeers(s)
 	s.sampler = newSampler(s)

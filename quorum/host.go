@@ -81,6 +81,7 @@ type Host struct {
 	bodyBytes   atomic.Int64
 	started     atomic.Bool
 	welcome     welcome
+	alarms      alarms
 	facts       atomic.Pointer[func([]byte) ([]byte, error)]
 	told        atomic.Pointer[func(meta.NodeID, []byte)]
 

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
 
-// Once a second every node tells every other what time it has and, to each leader, how far its replicas are that serve it (PROTOCOL 2, Progress). The leader tells a node whose replica is behind to
+// Once a second, and when its alarms change, every node tells every other what time it has, what it is short of and, to each leader, how far its replicas are that serve it (PROTOCOL 2, Progress). The leader tells a node whose replica is behind to
 // let itself be served elsewhere, and knows from it which nodes are attached.
 
 // progress is what the leader of a queue keeps of the members' reports.
@@ -81,6 +82,7 @@ func (h *Host) tellProgress() {
 		for _, f := range facts {
 			payload = codec.AppendUvarint(payload, f)
 		}
+		payload = codec.AppendUvarint(payload, uint64(h.alarms.own.Load()))
 		h.send(n.ID, messageProgress, payload)
 	}
 }
@@ -97,6 +99,11 @@ func (h *Host) progressed(node meta.NodeID, r *codec.Reader) {
 			if g, ok := v.(*slot).runner().(*group); ok && g.reported(node, applied) && mutant != mutantBehindNotTold {
 				h.send(node, messageBehind, codec.AppendUvarint(nil, uint64(id)))
 			}
+		}
+	}
+	if r.Len() > 0 { // nodes of older versions do not tell
+		if lacks := r.Uvarint(); r.Err() == nil {
+			h.alarms.hear(node, alarm.Set(lacks))
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/config"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage"
@@ -102,6 +103,10 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	n.onStop(host.Close)
+	watch := alarm.Start(alarm.Options{
+		Dir: n.cfg.DataDir, MemoryHigh: n.cfg.Alarms.MemoryHigh, DiskFree: n.cfg.Alarms.DiskFree, MemoryLimitBytes: n.cfg.Alarms.MemoryLimitBytes, Changed: host.SetAlarms, Log: n.log,
+	})
+	n.onStop(watch.Close)
 	clients := n.newBroker(host)
 	n.clients.Store(clients)
 	n.onStop(func() {
@@ -111,7 +116,7 @@ func (n *node) start(ctx context.Context) error {
 			n.log.Warn("some clients did not answer the close of their connection", "error", err)
 		}
 	})
-	n.serveOperators(host, clients, web, metrics, port)
+	n.serveOperators(host, clients, watch, web, metrics, port)
 	for _, address := range n.cfg.AMQP.Listen {
 		if err := n.openToClients(clients, "amqp", "listeners.tcp.default", address, nil); err != nil {
 			return err

@@ -5,15 +5,16 @@ import (
 	"slices"
 
 	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/management"
 	"github.com/warrenmq/warren/quorum"
 )
 
 // serveOperators serves the HTTP API and the metrics.
-func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, web, metrics []door, cluster net.Listener) {
+func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, watch *alarm.Monitor, web, metrics []door, cluster net.Listener) {
 	n.http = slices.Concat([]door{{"clustering", cluster, nil}}, web, metrics)
 	api := management.New(management.Options{
-		Host: host, Broker: clients, Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
+		Host: host, Broker: clients, Watch: watch, Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
 		Secret: n.secret, SessionLife: n.cfg.LoginSession, PathPrefix: n.cfg.PathPrefix,
 		Listeners: n.listeners,
 	})
