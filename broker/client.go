@@ -133,20 +133,25 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	if priority, ok := v.Priority(); ok {
 		cmd.Flags, cmd.Priority = cmd.Flags|queue.FlagHasPriority, priority
 	}
+	return true, b.enqueue(ctx, &cmd, targets)
+}
+
+// enqueue submits a message to queues and waits until all of them have it.
+func (b *Broker) enqueue(ctx context.Context, cmd *queue.Command, targets []meta.QueueID) error {
 	c := b.newClient()
 	defer c.close(0, 0)
 	for _, q := range targets {
-		c.submit(q, &cmd, tokenOperation)
+		c.submit(q, cmd, tokenOperation)
 	}
 	if err := c.await(ctx); err != nil {
-		return true, err
+		return err
 	}
 	for _, r := range c.replies {
 		if r.Code != queue.CodeOK && r.Code != queue.CodeGone {
-			return true, amqp.Errorf(amqp.ReplyPreconditionFailed, "the message was refused by a queue")
+			return amqp.Errorf(amqp.ReplyPreconditionFailed, "the message was refused by a queue")
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // Get takes up to count messages of a queue for a user and settles them. The error is an *amqp.Error or that of ctx.

@@ -83,12 +83,12 @@ var generalKeys = []Key{
 		apply: func(c *Config, _ string, v value) { c.AMQP.PublishTimeout = v.duration },
 	},
 	{
-		Name: "vm_memory_high_watermark.relative", Type: Fraction, Default: strconv.FormatFloat(limits.MemoryHighPercent/100.0, 'g', -1, 64),
+		Name: "vm_memory_high_watermark.relative", Type: Fraction, Default: strconv.FormatFloat(limits.MemoryHighPercent/100.0, 'g', -1, 64), Reloadable: true,
 		Doc:   "Part of the memory limit above which publishers are blocked; 0 blocks them always. The limit is the least of what the control group, the machine and `GOMEMLIMIT` give.",
 		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryHigh = alarm.Relative(v.fraction) },
 	},
 	{
-		Name: "vm_memory_high_watermark.absolute", Type: Bytes,
+		Name: "vm_memory_high_watermark.absolute", Type: Bytes, Reloadable: true,
 		Doc:   "The same in bytes of memory that the process takes.",
 		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryHigh = alarm.Absolute(uint64(v.number)) },
 	},
@@ -98,12 +98,12 @@ var generalKeys = []Key{
 		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryLimitBytes = uint64(v.number) },
 	},
 	{
-		Name: "disk_free_limit.absolute", Type: Bytes,
+		Name: "disk_free_limit.absolute", Type: Bytes, Reloadable: true,
 		Doc:   "Free bytes, on the file system of `data_dir`, below which publishers are blocked. Unset: a tenth of the file system, at most 1GiB. Below half of it, at most 32MiB, publishes are refused.",
 		apply: func(c *Config, _ string, v value) { c.Alarms.DiskFree = alarm.Absolute(uint64(v.number)) },
 	},
 	{
-		Name: "disk_free_limit.relative", Type: Fraction,
+		Name: "disk_free_limit.relative", Type: Fraction, Reloadable: true,
 		Doc:   "The same as a part of the memory limit.",
 		apply: func(c *Config, _ string, v value) { c.Alarms.DiskFree = alarm.Relative(v.fraction) },
 	},

@@ -1,6 +1,11 @@
 package management
 
 import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/warrenmq/warren/config"
 	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum"
@@ -57,4 +62,71 @@ func checkAlarms(c *call) error {
 
 func checkLocalAlarms(c *call) error {
 	return c.checkAlarms("on the node", func(node meta.NodeID) bool { return node == c.s.opt.Host.Node() })
+}
+
+// setNodeLimits is PUT /nodes/NODE/limits: the settings of that name, until the node stops.
+func setNodeLimits(c *call) error {
+	node := c.view.NodeNamed(c.params[0])
+	if node == nil {
+		return objectNotFound()
+	}
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	q := question{kind: askSetLimits}
+	for _, key := range config.AlarmKeys() {
+		if !b.has(key) {
+			continue
+		}
+		text := string(b[key])
+		if json.Unmarshal(b[key], &text) != nil { // a number
+			text = string(b[key])
+		}
+		if strings.ContainsAny(text, "\n") {
+			return badRequest("the value of " + key + " is no number")
+		}
+		q.reason += key + "=" + text + "\n"
+	}
+	if q.reason == "" {
+		return badRequest("one of " + strings.Join(config.AlarmKeys(), ", ") + " is needed")
+	}
+	if node.ID == c.s.opt.Host.Node() {
+		err = c.s.setLimits(&q)
+	} else if err = checkLimits(q.reason, new(config.Alarms)); err == nil {
+		if _, asked := c.s.peers.askOne(c.r.Context(), node.ID, q); asked != nil {
+			return unavailable("node '" + node.Name + "' does not answer; it is not known whether its limits were set")
+		}
+	}
+	if err != nil {
+		return badRequest(err.Error())
+	}
+	return c.empty(http.StatusNoContent)
+}
+
+// setLimits sets limits of this node.
+func (s *Server) setLimits(q *question) error {
+	var limits config.Alarms
+	if err := checkLimits(q.reason, &limits); err != nil {
+		return err
+	}
+	s.log.Info("limits are set", "limits", strings.TrimSpace(q.reason))
+	if limits.MemoryHigh.IsSet() {
+		s.opt.Watch.SetMemoryHigh(limits.MemoryHigh)
+	}
+	if limits.DiskFree.IsSet() {
+		s.opt.Watch.SetDiskFree(limits.DiskFree)
+	}
+	return nil
+}
+
+// checkLimits reads limits, a setting on each line.
+func checkLimits(text string, limits *config.Alarms) error {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if err := limits.Set(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -129,3 +129,28 @@ func TestReady(t *testing.T) {
 		t.Error("the alarm is no metric")
 	}
 }
+
+// TestSetNodeLimits: limits are set by the keys and the values of the configuration, on the node that the path names.
+func TestSetNodeLimits(t *testing.T) {
+	w := &fakeWatch{}
+	f := newFixture(t, func(o *Options) { o.Watch = w })
+	put := func(user, body string) *httptest.ResponseRecorder {
+		return f.do(user, http.MethodPut, "/api/nodes/rabbit@test/limits", body)
+	}
+	f.want(put("guest", `{"vm_memory_high_watermark.relative":0.4,"disk_free_limit.absolute":"2GB"}`), 204, "")
+	if w.memoryHigh != alarm.Relative(0.4) || w.diskFree != alarm.Absolute(2e9) {
+		t.Errorf("set %+v %+v", w.memoryHigh, w.diskFree)
+	}
+	f.want(put("guest", `{"disk_free_limit.relative":"1.5"}`), 204, "")
+	if w.memoryHigh != alarm.Relative(0.4) || w.diskFree != alarm.Relative(1.5) {
+		t.Errorf("set %+v %+v", w.memoryHigh, w.diskFree)
+	}
+	f.want(put("guest", `{"disk_free_limit.relative":"-1"}`), 400, `disk_free_limit.relative: \"-1\" is not a fraction`)
+	f.want(put("guest", `{"disk_free_limit":"1"}`), 400, "is needed")
+	f.want(put("guest", `{"disk_free_limit.absolute":"1\ndata_dir=x"}`), 400, "is no number")
+	f.want(f.do("guest", http.MethodPut, "/api/nodes/nowhere/limits", `{"disk_free_limit.absolute":1}`), 404, "")
+	f.want(f.do("mon", http.MethodPut, "/api/nodes/rabbit@test/limits", `{"disk_free_limit.absolute":1}`), 401, "")
+	if w.diskFree != alarm.Relative(1.5) {
+		t.Error("a refused request set a limit")
+	}
+}

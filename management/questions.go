@@ -33,12 +33,14 @@ const (
 	askExchange = 11
 	// askAttempts are the logins at the node, which with the reason reset counts anew.
 	askAttempts = 12
+	// askSetLimits sets limits of the node: the reason has them.
+	askSetLimits = 13
 )
 
 // question is what one node asks another. What a kind does not need is empty.
 type question struct {
 	kind uint64
-	// vhost and queue name a queue, connection and channel what bears these names, user whose things; reason is for askClose.
+	// vhost and queue name a queue, connection and channel what bears these names, user whose things; reason is for askClose and askSetLimits.
 	vhost, queue, connection, channel, user, reason string
 	// id is the queue of askQueue and askPeek.
 	id uint64
@@ -197,6 +199,10 @@ func (s *Server) answer(request []byte) ([]byte, error) {
 		packStatus(p, &st)
 	case askPeek:
 		if err := s.answerPeek(p, &q); err != nil {
+			return nil, err
+		}
+	case askSetLimits:
+		if err := s.setLimits(&q); err != nil {
 			return nil, err
 		}
 	case askClose:

@@ -73,6 +73,10 @@ var operations = []operation{
 	{get, "nodes", monitors, listNodes, "Nodes with what they use", paged | charted, "", "", 0},
 	{get, "nodes/{node}", monitors, getNode, "A node", columned | charted, "", "", 0},
 	{get, "nodes/{node}/memory", monitors, nodeMemory, "The memory of a node, in RabbitMQ's terms", columned, "", "", 0},
+	{
+		put, "nodes/{node}/limits", administrators, setNodeLimits, "Sets the memory and disk limits of a node until it stops, as the settings of these names", 0, "",
+		"vm_memory_high_watermark.relative any, vm_memory_high_watermark.absolute any, disk_free_limit.absolute any, disk_free_limit.relative any", 204,
+	},
 	{get, "nodes/{node}/memory/relative", monitors, nodeMemoryShares, "The same in percent", columned, "", "", 0},
 
 	{get, "connections", managers, listConnections, "Connections", paged, "", "", 0},

@@ -158,10 +158,6 @@ func nodeState(o httpapi.Object) string {
 	return "running"
 }
 
-func nodeCommand(std streams) *cli.Command {
-	return &cli.Command{Name: "node", Aliases: []string{"nodes"}, Usage: "list the nodes of the cluster", Subcommands: []*cli.Command{listCommand(std, nodeListing())}}
-}
-
 func nodeTable(nodes []httpapi.Object) *table.Table {
 	t := &table.Table{}
 	l := nodeListing()

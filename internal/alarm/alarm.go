@@ -54,6 +54,9 @@ func Relative(fraction float64) Threshold {
 // Absolute is a number of bytes.
 func Absolute(bytes uint64) Threshold { return Threshold{kind: thresholdAbsolute, bytes: bytes} }
 
+// IsSet tells whether the threshold is not the default.
+func (t Threshold) IsSet() bool { return t.kind != thresholdDefault }
+
 // of returns the bound in bytes; false if it is the default, or cannot be said, for the memory limit is not known.
 func (t Threshold) of(memoryLimit uint64) (uint64, bool) {
 	switch {
