@@ -63,90 +63,103 @@ func named(t *testing.T, b *harness.Broker, name string) *amqp.Connection {
 	return c
 }
 
-// TestDiskAlarm sets the disk limit above what is free: publishers are paused and told why, everything else goes on, and so do they when there is room again.
-func TestDiskAlarm(t *testing.T) {
-	b := harness.Start(t, harness.Options{})
-	const queue = "work"
+// alarmStage is a broker with a queue, who publishes to it, who consumes from it, and one who does neither.
+type alarmStage struct {
+	t          *testing.T
+	b          *harness.Broker
+	out, idle  *amqp.Channel
+	blockings  <-chan amqp.Blocking
+	deliveries <-chan amqp.Delivery
+}
+
+func newAlarmStage(t *testing.T, b *harness.Broker) *alarmStage {
+	t.Helper()
 	publisher, silent, reader := named(t, b, "publisher"), named(t, b, "silent"), named(t, b, "consumer")
-	harness.Declare(t, harness.Channel(t, silent), queue, harness.Quorum)
-	blockings := publisher.NotifyBlocked(make(chan amqp.Blocking, 10))
-	out := harness.Channel(t, publisher)
-	if err := out.Confirm(false); err != nil {
-		t.Fatal(err)
+	s := &alarmStage{t: t, b: b, out: harness.Channel(t, publisher), idle: harness.Channel(t, silent), blockings: publisher.NotifyBlocked(make(chan amqp.Blocking, 10))}
+	harness.Declare(t, s.idle, "work", harness.Quorum)
+	err := s.out.Confirm(false)
+	if err == nil {
+		s.deliveries, err = harness.Channel(t, reader).Consume("work", "", false, false, false, false, nil)
 	}
-	in := harness.Channel(t, reader)
-	deliveries, err := in.Consume(queue, "", false, false, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish := func(body string) *amqp.DeferredConfirmation {
-		t.Helper()
-		confirm, err := out.PublishWithDeferredConfirm("", queue, false, false, amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return confirm
-	}
-	consume := func(body string) {
-		t.Helper()
-		d := harness.Receive(t, deliveries)
-		if string(d.Body) != body {
-			t.Fatalf("got %q, want %q", d.Body, body)
-		}
-		if err := d.Ack(false); err != nil {
-			t.Fatal(err)
-		}
-	}
-	settled := func(c *amqp.DeferredConfirmation) {
-		t.Helper()
-		select {
-		case <-c.Done():
-			if !c.Acked() {
-				t.Fatal("nacked")
-			}
-		case <-time.After(alarmPatience):
-			t.Fatal("no confirm")
-		}
-	}
-	settled(publish("before"))
-	consume("before")
+	return s
+}
 
-	setLimits(t, b, map[string]any{"disk_free_limit.absolute": "1000TB"})
-	awaitStates(t, b, map[string]string{"publisher": "blocking", "silent": "blocking", "consumer": "blocking"})
-	accepted := publish("accepted")
+func (s *alarmStage) publish(body string) *amqp.DeferredConfirmation {
+	s.t.Helper()
+	confirm, err := s.out.PublishWithDeferredConfirm("", "work", false, false, amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return confirm
+}
+
+// arrives waits for the confirm of a message, and takes and acknowledges it.
+func (s *alarmStage) arrives(c *amqp.DeferredConfirmation, body string) {
+	s.t.Helper()
 	select {
-	case x := <-blockings:
-		if !x.Active || x.Reason != "low on disk" {
-			t.Errorf("blocked: %+v", x)
+	case <-c.Done():
+		if !c.Acked() {
+			s.t.Fatal("nacked")
 		}
 	case <-time.After(alarmPatience):
-		t.Fatal("the publisher was not told")
+		s.t.Fatal("no confirm")
 	}
-	settled(accepted)
-	consume("accepted")
-	held := publish("held")
-	awaitStates(t, b, map[string]string{"publisher": "blocked", "silent": "blocking", "consumer": "blocking"})
-	wantAlarmShown(t, b)
-	wantOthersGoOn(t, b, harness.Channel(t, silent))
-	wantDeadBlockedClientFound(t, b)
+	d := harness.Receive(s.t, s.deliveries)
+	if string(d.Body) != body {
+		s.t.Fatalf("got %q, want %q", d.Body, body)
+	}
+	if err := d.Ack(false); err != nil {
+		s.t.Fatal(err)
+	}
+}
 
+// told waits until the publisher is told that it is blocked, or is not any more.
+func (s *alarmStage) told(want amqp.Blocking) {
+	s.t.Helper()
+	select {
+	case x := <-s.blockings:
+		if x != want {
+			s.t.Errorf("told %+v, want %+v", x, want)
+		}
+	case <-time.After(alarmPatience):
+		s.t.Fatalf("not told %+v", want)
+	}
+}
+
+func (s *alarmStage) states(publisher, others string) {
+	s.t.Helper()
+	awaitStates(s.t, s.b, map[string]string{"publisher": publisher, "silent": others, "consumer": others})
+}
+
+// TestDiskAlarm sets the disk limit above what is free: publishers are paused and told why, everything else goes on, and so do they when there is room again.
+func TestDiskAlarm(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	s := newAlarmStage(t, b)
+	s.arrives(s.publish("before"), "before")
+
+	setLimits(t, b, map[string]any{"disk_free_limit.absolute": "1000TB"})
+	s.states("blocking", "blocking")
+	accepted := s.publish("accepted")
+	s.told(amqp.Blocking{Active: true, Reason: "low on disk"})
+	s.arrives(accepted, "accepted")
+	held := s.publish("held")
+	s.states("blocked", "blocking")
+	wantAlarmShown(t, b)
+	wantOthersGoOn(t, b, s.idle)
+	wantDeadBlockedClientFound(t, b)
 	select {
 	case <-held.Done():
 		t.Error("a publish of a blocked connection was confirmed")
 	default:
 	}
+
 	setLimits(t, b, map[string]any{"disk_free_limit.absolute": "1MB"})
-	select {
-	case x := <-blockings:
-		if x.Active {
-			t.Errorf("unblocked: %+v", x)
-		}
-	case <-time.After(alarmPatience):
-		t.Fatal("the publisher was not told that it may go on")
-	}
-	settled(held)
-	consume("held")
-	awaitStates(t, b, map[string]string{"publisher": "running", "silent": "running", "consumer": "running"})
+	s.told(amqp.Blocking{})
+	s.arrives(held, "held")
+	s.states("running", "running")
 	if a := b.API(t, "GET", "/api/health/checks/local-alarms", nil); a.Status != 200 || string(a.Body) != `{"status":"ok"}` {
 		t.Errorf("local-alarms afterwards: %v", a)
 	}
