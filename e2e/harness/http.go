@@ -55,8 +55,27 @@ func (b *Broker) API(t testing.TB, method, path string, body any) Answer {
 	return a
 }
 
+// APIAs is API as another user.
+func (b *Broker) APIAs(t testing.TB, user, password, method, path string, body any) Answer {
+	t.Helper()
+	u, err := url.Parse(b.HTTPURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(user, password)
+	a, err := send(method, u.String()+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // TryAPI is API with an error for what is not an HTTP answer.
 func (b *Broker) TryAPI(method, path string, body any) (Answer, error) {
+	return send(method, b.HTTPURL()+path, body)
+}
+
+func send(method, target string, body any) (Answer, error) {
 	var data io.Reader
 	if body != nil {
 		encoded, err := json.Marshal(body)
@@ -65,7 +84,7 @@ func (b *Broker) TryAPI(method, path string, body any) (Answer, error) {
 		}
 		data = bytes.NewReader(encoded)
 	}
-	return request(method, b.HTTPURL()+path, data)
+	return request(method, target, data)
 }
 
 // Get fetches a path of the management API and decodes the answer, which must be 200.
