@@ -210,6 +210,11 @@ func (r *Reader) swap(buf []byte, lent bool) {
 	r.buf, r.start, r.end, r.lent = buf, 0, n, lent
 }
 
+// Begins tells whether what was read and not yet taken begins with a text.
+func (r *Reader) Begins(text string) bool {
+	return string(r.buf[r.start:min(r.end, r.start+len(text))]) == text
+}
+
 // ReadProtocolHeader reads what a client sends first. ok is false if it asks for something other than AMQP 0-9-1, which shows as soon as a
 // byte differs; the server then answers ProtocolHeader and closes.
 func (r *Reader) ReadProtocolHeader() (ok bool, err error) {

@@ -14,6 +14,9 @@ const (
 	silentCloseDelay = 3 * time.Second
 )
 
+// tlsHandshake begins every version of TLS that is in use.
+const tlsHandshake = "\x16\x03"
+
 // handshake takes the connection from its first byte to connection.open-ok. false: it is over.
 func (c *conn) handshake() bool {
 	start := c.connectedAt
@@ -23,7 +26,11 @@ func (c *conn) handshake() bool {
 		return false
 	}
 	if !ok {
-		c.b.log.Warn("a client speaks another protocol", "connection", c.name())
+		if c.by.TLS == nil && c.in.Begins(tlsHandshake) {
+			c.b.log.Warn("a client began TLS on a port without", "connection", c.name())
+		} else {
+			c.b.log.Warn("a client speaks another protocol", "connection", c.name())
+		}
 		_ = c.nc.SetWriteDeadline(time.Now().Add(lingerMax))
 		_, _ = c.nc.Write([]byte(amqp.ProtocolHeader))
 		return false

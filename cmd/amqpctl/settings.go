@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/httpapi"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/table"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/terminal"
+	"github.com/warrenmq/warren/cmd/amqpctl/internal/trust"
 
 	"github.com/urfave/cli/v2"
 )
@@ -28,6 +30,7 @@ type settings struct {
 	streams
 	url       string
 	amqpURL   string
+	tls       *tls.Config
 	vhost     string
 	format    string
 	json      bool // format is JSON
@@ -56,6 +59,11 @@ func settingsOf(c *cli.Context, std streams, formats ...string) (*settings, erro
 	if s.timeout <= 0 {
 		return nil, usagef(c, "--timeout must be longer than zero")
 	}
+	files := trust.Files{CACert: c.String("cacert"), Cert: c.String("cert"), Key: c.String("cert-key"), ServerName: c.String("server-name"), Insecure: c.Bool("insecure")}
+	var err error
+	if s.tls, err = files.Load(); err != nil {
+		return nil, err
+	}
 	if s.amqpURL == "" {
 		derived, err := amqplink.Derive(s.url)
 		if err != nil {
@@ -72,11 +80,11 @@ func settingsOf(c *cli.Context, std streams, formats ...string) (*settings, erro
 }
 
 // api makes the client of the management API.
-func (s *settings) api() (*httpapi.Client, error) { return httpapi.New(s.url, s.timeout) }
+func (s *settings) api() (*httpapi.Client, error) { return httpapi.New(s.url, s.timeout, s.tls) }
 
 // target is where the AMQP commands connect to; the command's name becomes the name of the connection.
 func (s *settings) target(command string) amqplink.Target {
-	return amqplink.Target{URL: s.amqpURL, Vhost: s.vhost, Name: program + " " + command, Timeout: s.timeout}
+	return amqplink.Target{URL: s.amqpURL, Vhost: s.vhost, Name: program + " " + command, Timeout: s.timeout, TLS: s.tls}
 }
 
 // notice tells the user something on standard error, unless --quiet.

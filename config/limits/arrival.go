@@ -9,7 +9,7 @@ const (
 	CertificateFileBytesMax = 1 << 20
 
 	// CertificatePollMillis is the pause between two looks at whether certificates' files have changed. Used by internal/node.
-	CertificatePollMillis = 3_000
+	CertificatePollMillis = 2_000
 
 	// TLSDepthMax is the default of the keys ssl_options.depth: certificates between a client's and an authority's. Used by config.
 	TLSDepthMax = 10

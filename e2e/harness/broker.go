@@ -59,6 +59,14 @@ type Broker struct {
 // Start starts a broker and waits until AMQP answers. It is killed at the end of the test, which prints its log when it failed.
 func Start(t testing.TB, opts Options) *Broker {
 	t.Helper()
+	b := New(t, opts)
+	b.Launch(t)
+	return b
+}
+
+// New is Start of a broker that does not run yet.
+func New(t testing.TB, opts Options) *Broker {
+	t.Helper()
 	NeedProcess(t)
 	b, err := Prepare(t.TempDir(), opts)
 	if err != nil {
@@ -74,7 +82,6 @@ func Start(t testing.TB, opts Options) *Broker {
 		}
 		b.cleanup(t)
 	})
-	b.Launch(t)
 	return b
 }
 

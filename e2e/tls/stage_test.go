@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -25,8 +26,19 @@ type stage struct {
 	amqps, https string
 }
 
+// startTimeout is how long a broker may take to be ready.
+const startTimeout = 30 * time.Second
+
 // start starts a broker; settings are further lines of its configuration.
 func start(t *testing.T, settings ...string) *stage {
+	t.Helper()
+	s := prepare(t, settings...)
+	s.broker.Launch(t)
+	return s
+}
+
+// prepare chooses where a broker listens and with what; it does not run yet.
+func prepare(t *testing.T, settings ...string) *stage {
 	t.Helper()
 	harness.Need(t)
 	s := &stage{authority: tlstest.NewAuthority(t, "authority")}
@@ -45,7 +57,7 @@ func start(t *testing.T, settings ...string) *stage {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.broker = harness.Start(t, harness.Options{Args: []string{"--config", file}})
+	s.broker = harness.New(t, harness.Options{Args: []string{"--config", file}})
 	return s
 }
 

@@ -1,6 +1,7 @@
 package amqplink
 
 import (
+	"crypto/tls"
 	"net"
 	"net/url"
 	"time"
@@ -18,6 +19,8 @@ type Target struct {
 	Vhost   string
 	Name    string
 	Timeout time.Duration
+	// TLS is for amqps; nil is Go's default. It is not changed.
+	TLS *tls.Config
 }
 
 // DefaultVhost is the virtual host that every broker has.

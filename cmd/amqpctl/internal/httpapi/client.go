@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/exit"
+	"github.com/warrenmq/warren/cmd/amqpctl/internal/trust"
 )
 
 // answerBytesMax bounds one answer: 100,000 queues with every field are about 200 MB.
@@ -30,8 +32,8 @@ type Client struct {
 }
 
 // New makes a client for a URL such as http://guest:guest@localhost:15672. A path in it is a prefix of /api; a trailing /api is ignored.
-// timeout bounds one request with its answer. A URL that cannot be used is a Config error.
-func New(rawURL string, timeout time.Duration) (*Client, error) {
+// timeout bounds one request with its answer; secure is for https, Go's default if nil. A URL that cannot be used is a Config error.
+func New(rawURL string, timeout time.Duration, secure *tls.Config) (*Client, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, BadURL()
@@ -41,7 +43,9 @@ func New(rawURL string, timeout time.Duration) (*Client, error) {
 		user = url.UserPassword(defaultUser, defaultUser)
 	}
 	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/api")}
-	return &Client{base: base, user: user, http: &http.Client{Timeout: timeout}}, nil
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = secure
+	return &Client{base: base, user: user, http: &http.Client{Timeout: timeout, Transport: transport}}, nil
 }
 
 // BadURL is the error for a management URL that cannot be used. Its text never appears, for it holds a password.
@@ -191,5 +195,5 @@ func (c *Client) transportError(err error) error {
 	case code == exit.Internal:
 		code = exit.Unavailable
 	}
-	return &exit.Error{Code: code, Text: "management API " + c.base.Host + ": " + cause.Error(), Err: err}
+	return &exit.Error{Code: code, Text: "management API " + c.base.Host + ": " + cause.Error() + trust.Hint(err), Err: err}
 }

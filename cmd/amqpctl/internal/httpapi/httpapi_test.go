@@ -17,7 +17,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	client, err := New(strings.Replace(server.URL, "http://", "http://me:p%40ss@", 1), 5*time.Second)
+	client, err := New(strings.Replace(server.URL, "http://", "http://me:p%40ss@", 1), 5*time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +55,13 @@ func TestBaseURL(t *testing.T) {
 	for raw, want := range map[string]string{
 		"http://h:15672": "http://h:15672", "http://h:15672/": "http://h:15672", "http://h/api": "http://h", "https://h/rabbit/api/": "https://h/rabbit", "http://h/x/": "http://h/x",
 	} {
-		c, err := New(raw, time.Second)
+		c, err := New(raw, time.Second, nil)
 		if err != nil || c.base.String() != want {
 			t.Errorf("%s: %v, %v", raw, c.base, err)
 		}
 	}
 	for _, raw := range []string{"", "localhost:15672", "ftp://h", "http://", "amqp://h", "http://u:se#cret@h"} {
-		_, err := New(raw, time.Second)
+		_, err := New(raw, time.Second, nil)
 		if exit.Of(err) != exit.Config || strings.Contains(err.Error(), "cret") {
 			t.Errorf("%q: %v", raw, err)
 		}
@@ -113,7 +113,7 @@ func TestTransportFailures(t *testing.T) {
 	if exit.Of(err) != exit.Timeout || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("silent server: %v", err)
 	}
-	nobody, err := New("http://127.0.0.1:1", time.Second)
+	nobody, err := New("http://127.0.0.1:1", time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/amqplink"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/exit"
+	"github.com/warrenmq/warren/cmd/amqpctl/internal/trust"
 )
 
 // Channel is the number of the one channel that a connection opens.
@@ -48,7 +49,7 @@ type wideBuffers struct{}
 func (wideBuffers) Get(sizeMin int) []byte { return make([]byte, max(sizeMin, readBytes)) }
 func (wideBuffers) Put([]byte)             {}
 
-// Dial connects, logs in with PLAIN, opens the virtual host and the channel. Errors carry an exit code.
+// Dial connects, logs in with PLAIN, or with EXTERNAL if the URL says so, opens the virtual host and the channel. Errors carry an exit code.
 func Dial(ctx context.Context, t amqplink.Target) (*Conn, error) {
 	uri, err := amqplink.Parse(t.URL)
 	if err != nil {
@@ -58,7 +59,7 @@ func Dial(ctx context.Context, t amqplink.Target) (*Conn, error) {
 	dialer := net.Dialer{Timeout: t.Timeout}
 	var raw net.Conn
 	if uri.Scheme == "amqps" {
-		secure := tls.Dialer{NetDialer: &dialer, Config: &tls.Config{ServerName: uri.Host}}
+		secure := tls.Dialer{NetDialer: &dialer, Config: t.TLS}
 		raw, err = secure.DialContext(ctx, "tcp", address)
 	} else {
 		raw, err = dialer.DialContext(ctx, "tcp", address)
@@ -67,8 +68,11 @@ func Dial(ctx context.Context, t amqplink.Target) (*Conn, error) {
 		return nil, failure("AMQP "+address, err)
 	}
 	c := &Conn{net: raw, timeout: t.Timeout, Frames: amqp.NewReader(raw, wideBuffers{}, frameBytesMax)}
-	response := "\x00" + uri.Username + "\x00" + uri.Password
-	if err := c.handshake(response, t.Vhost, t.Name); err != nil {
+	login := amqp.ConnectionStartOk{Mechanism: "PLAIN", Response: "\x00" + uri.Username + "\x00" + uri.Password}
+	if len(uri.AuthMechanism) > 0 && strings.EqualFold(uri.AuthMechanism[0], "external") {
+		login = amqp.ConnectionStartOk{Mechanism: "EXTERNAL"}
+	}
+	if err := c.handshake(&login, t.Vhost, t.Name); err != nil {
 		raw.Close()
 		return nil, failure("AMQP "+address, err)
 	}
@@ -92,10 +96,10 @@ func failure(where string, err error) error {
 	case code == exit.Internal:
 		code = exit.Unavailable
 	}
-	return &exit.Error{Code: code, Text: where + ": " + text, Err: err}
+	return &exit.Error{Code: code, Text: where + ": " + text + trust.Hint(err), Err: err}
 }
 
-func (c *Conn) handshake(response, vhost, name string) error {
+func (c *Conn) handshake(startOk *amqp.ConnectionStartOk, vhost, name string) error {
 	if _, err := c.net.Write([]byte(amqp.ProtocolHeader)); err != nil {
 		return err
 	}
@@ -103,20 +107,18 @@ func (c *Conn) handshake(response, vhost, name string) error {
 	if err := c.wait(0, &start); err != nil {
 		return err
 	}
-	if !strings.Contains(" "+start.Mechanisms+" ", " PLAIN ") {
-		return exit.Errorf(exit.Auth, "the broker does not offer PLAIN (it has: %s)", start.Mechanisms)
+	if !strings.Contains(" "+start.Mechanisms+" ", " "+startOk.Mechanism+" ") {
+		return exit.Errorf(exit.Auth, "the broker does not offer %s (it has: %s)", startOk.Mechanism, start.Mechanisms)
 	}
 	c.Server = strings.TrimSpace(text(start.ServerProperties, "product") + " " + text(start.ServerProperties, "version"))
 	yes := amqp.Bool(true)
-	startOk := &amqp.ConnectionStartOk{
-		ClientProperties: amqp.Table{
-			{Key: "product", Value: amqp.Longstr("amqpctl")}, {Key: "connection_name", Value: amqp.Longstr(name)},
-			{Key: "capabilities", Value: amqp.Nested(amqp.Table{
-				{Key: "authentication_failure_close", Value: yes}, {Key: "basic.nack", Value: yes}, {Key: "connection.blocked", Value: yes},
-				{Key: "consumer_cancel_notify", Value: yes}, {Key: "publisher_confirms", Value: yes},
-			})},
-		},
-		Mechanism: "PLAIN", Response: response, Locale: "en_US",
+	startOk.Locale = "en_US"
+	startOk.ClientProperties = amqp.Table{
+		{Key: "product", Value: amqp.Longstr("amqpctl")}, {Key: "connection_name", Value: amqp.Longstr(name)},
+		{Key: "capabilities", Value: amqp.Nested(amqp.Table{
+			{Key: "authentication_failure_close", Value: yes}, {Key: "basic.nack", Value: yes}, {Key: "connection.blocked", Value: yes},
+			{Key: "consumer_cancel_notify", Value: yes}, {Key: "publisher_confirms", Value: yes},
+		})},
 	}
 	var tune amqp.ConnectionTune
 	if err := c.Call(0, startOk, &tune); err != nil {
