@@ -55,6 +55,8 @@ type Broker struct {
 	// tick counts the turns of the watch: the coarse clock of everything that is looked after there.
 	tick atomic.Uint32
 
+	attempts attempts
+
 	leaser leaser // nil: the host needs no lease
 	teller teller // nil: there are no other nodes
 	usage  usage
@@ -69,6 +71,7 @@ type Broker struct {
 	closing   bool
 	idle      chan struct{} // closed when closing and the last connection has ended
 
+	ending   chan struct{} // closed when the broker begins to close
 	stop     chan struct{} // ends the watch
 	stopping sync.Once
 }
@@ -78,7 +81,7 @@ func New(opt Options) *Broker {
 	opt.fill()
 	b := &Broker{
 		opt: opt, host: opt.Host, log: opt.Log, conns: make(map[uint64]*conn), listeners: make(map[net.Listener]struct{}),
-		idle: make(chan struct{}), stop: make(chan struct{}),
+		idle: make(chan struct{}), ending: make(chan struct{}), stop: make(chan struct{}),
 	}
 	b.tick.Store(1) // 0 stands for never
 	b.leaser, _ = opt.Host.(leaser)
@@ -140,6 +143,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.closing {
 		b.closing = true
+		close(b.ending)
 		for l := range b.listeners {
 			_ = l.Close()
 		}

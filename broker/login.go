@@ -26,6 +26,9 @@ func (c *conn) login(m *amqp.ConnectionStartOk) error {
 		}
 		return errMechanism(m.Mechanism)
 	}
+	if !c.hold() {
+		return errClosedEarly
+	}
 	name, user, problem, err := c.identify(m)
 	if err != nil {
 		return err
@@ -41,6 +44,7 @@ func (c *conn) login(m *amqp.ConnectionStartOk) error {
 		return nil
 	}
 	c.b.totals.authFailed.Add(1)
+	c.b.attempts.failed(c.ends.Load().peer)
 	c.b.log.Warn("login refused", "connection", c.name(), "user", name, "mechanism", m.Mechanism, "reason", problem)
 	if c.authFailClose {
 		return errLoginRefused(m.Mechanism)

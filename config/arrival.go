@@ -208,6 +208,9 @@ func parsePrefix(text string) (netip.Prefix, error) {
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(text)
+	if in6 := p.Bits() - 96; p.Addr().Is4In6() && in6 >= 0 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), in6)
+	}
 	return p.Masked(), err
 }
 

@@ -17,3 +17,19 @@ const (
 	// ProxyHeaderBytesMax bounds what may follow the fixed part of a PROXY header of version 2, addresses and all; beyond it the connection is closed. Used by internal/proxyproto.
 	ProxyHeaderBytesMax = 2_048
 )
+
+// Bounds of guessing passwords, for each address that clients log in from (of IPv6, each network of 64 bits).
+const (
+	// LoginFailuresFree is how many logins may fail before further ones have to wait. Used by broker.
+	LoginFailuresFree = 5
+
+	// LoginFailureMillis is after how long one failure is forgotten: LoginFailuresFree in ten seconds are free. Used by broker.
+	LoginFailureMillis = 2_000
+
+	// LoginDelayMillis is the first wait, which doubles with each failure up to LoginDelayMillisMax. Used by broker.
+	LoginDelayMillis    = 250
+	LoginDelayMillisMax = 5_000
+
+	// LoginAddressesMax is how many addresses with failures are remembered; beyond it some are forgotten. Used by broker.
+	LoginAddressesMax = 16_384
+)

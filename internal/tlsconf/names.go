@@ -81,7 +81,7 @@ var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
 var attributeNames = map[string]string{
 	"2.5.4.4": "SN", "2.5.4.42": "GIVENNAME", "2.5.4.43": "INITIALS", "2.5.4.44": "GENERATIONQUALIFIER", "2.5.4.3": "CN", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.10": "O",
 	"2.5.4.11": "OU", "2.5.4.12": "TITLE", "2.5.4.6": "C", "2.5.4.5": "SERIALNUMBER", "2.5.4.65": "PSEUDONYM", "0.9.2342.19200300.100.1.25": "DC",
-	"1.2.840.113549.1.9.1": "EMAILADDRESS", "2.5.4.9": "STREET", "0.9.2342.19200300.100.1.1": "UID",
+	"1.2.840.113549.1.9.1": "EMAILADDRESS", "0.9.2342.19200300.100.1.1": "UID",
 }
 
 func parseName(der []byte) []attributeSET {

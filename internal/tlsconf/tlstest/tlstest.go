@@ -43,9 +43,22 @@ type Pair struct {
 func NewAuthority(tb testing.TB, name string) *Authority {
 	tb.Helper()
 	a := &Authority{tb: tb, dir: tb.TempDir()}
-	p, key := a.sign(name, &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	p, key := a.sign(name, authority(name))
 	a.File, a.Cert, a.key = p.CertFile, p.Cert, key
 	return a
+}
+
+// Below makes an authority that this one vouches for.
+func (a *Authority) Below(name string) *Authority {
+	a.tb.Helper()
+	below := &Authority{tb: a.tb, dir: a.dir}
+	p, key := a.sign(name, authority(name))
+	below.File, below.Cert, below.key = p.CertFile, p.Cert, key
+	return below
+}
+
+func authority(name string) *x509.Certificate {
+	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 }
 
 // Issue signs a certificate for a template, of which serial number and times may be missing. name names its files; the same name again replaces them.
