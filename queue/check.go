@@ -163,8 +163,31 @@ func (k *checker) pipelines() {
 	k.need(k.sessions == m.sessions, "sessions: counted %d, kept %d", k.sessions, m.sessions)
 }
 
+// tx looks at what a session has staged.
+func (k *checker) tx(s *session) {
+	t := s.tx
+	if t == nil {
+		k.need(s.lastConsumer > 0 || s.lastD > 0, "session %d was never used", s.id)
+		return
+	}
+	k.need(t.n > 0 && t.size() > 0 && t.size() <= k.m.bounds.txCommands, "session %d: transaction %d of %d commands", s.id, t.n, t.size())
+	last, born := Seq(0), int64(0)
+	for i := range t.messages {
+		x := &t.messages[i]
+		k.need(x.seq > last && x.born >= born && x.born <= k.m.seenMillis, "session %d: staged message %d stands behind %d", s.id, x.seq, last)
+		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0 && x.acquired|x.failures == 0, "staged message %d has flags %x or was acquired", x.seq, x.flags)
+		last, born = x.seq, x.born
+		k.meet(&k.awaySeqs, x.seq)
+	}
+	for i := range t.settlements {
+		r := &t.settlements[i]
+		k.need(r.outcome >= OutcomeAck && r.outcome <= OutcomeReturnFresh && r.from > 0 && r.to >= r.from, "session %d: settlement of %d..%d", s.id, r.from, r.to)
+	}
+}
+
 func (k *checker) session(s *session) {
 	k.sessions++
+	k.tx(s)
 	k.need(s.drained <= s.lastD, "session %d: drained %d, last %d", s.id, s.drained, s.lastD)
 	found := make([]consumer, len(s.consumers)) // what each should count
 	n, last := 0, uint64(0)
@@ -237,7 +260,7 @@ func (k *checker) roster() {
 func (k *checker) sets() {
 	m := k.m
 	k.need(equalSets(&k.readySeqs, &m.ready.seqs), "ready messages differ from their set")
-	k.need(equalSets(&k.awaySeqs, &m.away), "outstanding and returning messages differ from their set")
+	k.need(equalSets(&k.awaySeqs, &m.away), "outstanding, returning and staged messages differ from their set")
 	k.need(equalSets(&k.outboxSeqs, &m.outbox.seqs), "the outbox differs from its set")
 	k.need(k.unacked == m.unacked, "unacked: counted %v, kept %v", k.unacked, m.unacked)
 	for q, ok := m.dropped.next(0); ok; q, ok = m.dropped.next(q + 1) {

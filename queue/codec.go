@@ -14,7 +14,7 @@ const (
 )
 
 // IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
-func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpSessionClose || op == OpTouch }
+func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpTxCommit || op == OpTouch }
 
 // IsKnown tells whether this machine understands the Op.
 func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpRun }
@@ -23,17 +23,8 @@ func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpR
 func AppendCommand(dst []byte, c *Command) []byte {
 	dst = append(dst, byte(c.Op))
 	switch c.Op {
-	case OpEnqueue:
-		dst = append(dst, byte(c.Flags))
-		if c.Flags&FlagHasPriority != 0 {
-			dst = append(dst, c.Priority)
-		}
-		if c.Flags&FlagHasExpiration != 0 {
-			dst = codec.AppendUvarint(dst, c.Expiration)
-		}
-		dst = codec.AppendUvarint(dst, uint64(c.Session))
-		dst = codec.AppendUvarint(dst, uint64(c.BodyBytes))
-		dst = codec.AppendBytes(dst, c.Envelope)
+	case OpEnqueue, OpTxEnqueue:
+		dst = appendEnqueue(dst, c)
 	case OpSubscribe:
 		dst = append(dst, byte(c.Flags))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
@@ -51,12 +42,19 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	case OpGet:
 		dst = append(dst, byte(c.Flags))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
-	case OpSettle:
+	case OpSettle, OpTxSettle:
 		dst = append(dst, byte(c.Outcome))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		if c.Op == OpTxSettle {
+			dst = codec.AppendUvarint(dst, uint64(c.Tx))
+		}
 		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
 		dst = codec.AppendUvarint(dst, c.From)
 		dst = codec.AppendUvarint(dst, c.To-c.From)
+	case OpTxCommit:
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, uint64(c.Tx))
+		dst = codec.AppendUvarint(dst, c.To)
 	case OpConfigure:
 		dst = appendConfig(dst, &c.Config)
 	case OpSeal:
@@ -86,6 +84,22 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	return dst
 }
 
+func appendEnqueue(dst []byte, c *Command) []byte {
+	dst = append(dst, byte(c.Flags))
+	if c.Flags&FlagHasPriority != 0 {
+		dst = append(dst, c.Priority)
+	}
+	if c.Flags&FlagHasExpiration != 0 {
+		dst = codec.AppendUvarint(dst, c.Expiration)
+	}
+	dst = codec.AppendUvarint(dst, uint64(c.Session))
+	if c.Op == OpTxEnqueue {
+		dst = codec.AppendUvarint(dst, uint64(c.Tx))
+	}
+	dst = codec.AppendUvarint(dst, uint64(c.BodyBytes))
+	return codec.AppendBytes(dst, c.Envelope)
+}
+
 // DecodeCommand reads one command off the front of src into c, which it overwrites whole, and returns what follows. c.Envelope aliases src. It allocates nothing.
 // The error is codec.ErrTruncated or codec.ErrMalformed: an unknown Op or flag, a number out of its limits.
 func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
@@ -93,7 +107,7 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 	r := codec.NewReader(src)
 	c.Op = Op(r.Uint8())
 	switch c.Op {
-	case OpEnqueue:
+	case OpEnqueue, OpTxEnqueue:
 		decodeEnqueue(&r, c)
 	case OpSubscribe:
 		decodeSubscribe(&r, c)
@@ -109,8 +123,12 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 	case OpGet:
 		c.Flags = readFlags(&r, getFlags)
 		c.Session = readSession(&r)
-	case OpSettle:
+	case OpSettle, OpTxSettle:
 		decodeSettle(&r, c)
+	case OpTxCommit:
+		c.Session = readSession(&r)
+		c.Tx = readTx(&r)
+		c.To = r.Uvarint()
 	case OpPurge, OpQuery, OpTouch, OpTick:
 	case OpConfigure:
 		readConfig(&r, &c.Config)
@@ -162,7 +180,12 @@ func decodeEnqueue(r *codec.Reader, c *Command) {
 			r.Fail(codec.ErrMalformed)
 		}
 	}
-	c.Session = SessionID(r.Uvarint())
+	if c.Op == OpTxEnqueue {
+		c.Session = readSession(r)
+		c.Tx = readTx(r)
+	} else {
+		c.Session = SessionID(r.Uvarint())
+	}
 	c.BodyBytes = readUint32(r)
 	c.Envelope = r.Bytes()
 }
@@ -183,7 +206,15 @@ func decodeSubscribe(r *codec.Reader, c *Command) {
 func decodeSettle(r *codec.Reader, c *Command) {
 	c.Outcome = Outcome(r.Uint8())
 	c.Session = readSession(r)
+	if c.Op == OpTxSettle {
+		c.Tx = readTx(r)
+	}
 	c.Consumer = readConsumer(r)
+	readRange(r, c)
+}
+
+// readRange reads the deliveries that a settlement is for; its outcome has been read.
+func readRange(r *codec.Reader, c *Command) {
 	c.From = r.Uvarint()
 	span := r.Uvarint()
 	c.To = c.From + span
@@ -206,6 +237,14 @@ func readSession(r *codec.Reader) SessionID {
 		r.Fail(codec.ErrMalformed)
 	}
 	return id
+}
+
+func readTx(r *codec.Reader) TxNumber {
+	n := TxNumber(r.Uvarint())
+	if n == 0 {
+		r.Fail(codec.ErrMalformed)
+	}
+	return n
 }
 
 func readConsumer(r *codec.Reader) ConsumerID { return ConsumerID(readUint32(r)) }

@@ -33,6 +33,9 @@ var encodings = []struct {
 	{Command{Op: OpPurge}, "07"},
 	{Command{Op: OpQuery}, "08"},
 	{Command{Op: OpSessionClose, Session: 1, To: 2}, "09" + "01" + "02"},
+	{Command{Op: OpTxEnqueue, Session: 1, Tx: 2, Flags: FlagHasPriority, Priority: 7, BodyBytes: 3, Envelope: []byte("abcd")}, "0a" + "02" + "07" + "01" + "02" + "03" + "04" + "61626364"},
+	{Command{Op: OpTxSettle, Session: 1, Tx: 9, Consumer: 2, From: 3, To: 10, Outcome: OutcomeAck}, "0b" + "01" + "01" + "09" + "02" + "03" + "07"},
+	{Command{Op: OpTxCommit, Session: 1, Tx: 9, To: 130}, "0c" + "01" + "09" + "8201"},
 	{Command{Op: OpTick}, "20"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
@@ -69,7 +72,7 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0a", "1f", "29", "ff", // unknown ops
+		"00", "0d", "1f", "29", "ff", // unknown ops
 		"01" + "80" + "01" + "00" + "00",                  // unknown flag
 		"01" + "08" + "01" + "00" + "00",                  // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes
@@ -87,6 +90,9 @@ func TestMalformedCommands(t *testing.T) {
 		"26" + "02" + "01" + "02",                                           // targets that are not there
 		"28" + "01" + "01" + "00" + "00",                                    // from 0
 		"28" + "01" + "01" + "01" + "01" + "07",                             // a run of something else
+		"0a" + "00" + "00" + "01" + "00" + "00",                             // session 0
+		"0b" + "01" + "01" + "00" + "00" + "01" + "00",                      // tx 0
+		"0c" + "01" + "00" + "00",                                           // tx 0
 		"22" + "10",                                                         // unknown condition
 	} {
 		src, err := hex.DecodeString(s)

@@ -24,6 +24,9 @@ type PipelineID struct {
 // SessionID is a channel of a node incarnation: a counter of the boot, never reused, never 0. Inside a batch the pipeline gives node and boot.
 type SessionID uint64
 
+// TxNumber names a transaction of a session, which with its pipeline and session is known everywhere: a counter of the session, from 1.
+type TxNumber uint64
+
 // ConsumerID names a consumer within its session: a counter of the session, from 1. 0 stands for "no consumer" (an answer to a Get).
 type ConsumerID uint32
 
@@ -54,6 +57,14 @@ const (
 	// return uncounted (their acquired count stays). A To below what OpDrained reported counts as that. Consumers go. An unknown session is fine. Reply.A = the session's last d.
 	// Fields: Session, To.
 	OpSessionClose Op = 9
+	// OpTxEnqueue and OpTxSettle stage an Enqueue and a Settle under a transaction of the session: they take effect with its OpTxCommit, all in that entry, and not before. A staged message keeps the
+	// position and the age that it was staged with. A session has one open transaction: the first command of a higher Tx drops what was staged under a lower one, one of a lower Tx is CodeStale. The end of the
+	// session drops it, too, whatever ends it. Replies: CodeLimit. Fields: as OpEnqueue and OpSettle, and Session, Tx.
+	OpTxEnqueue Op = 10
+	OpTxSettle  Op = 11
+	// OpTxCommit carries out what the session has staged under Tx, in order, if that is To commands and the queue has room for all its messages. Otherwise it carries out nothing and drops it: CodeStale,
+	// CodeRejected. Fields: Session, Tx, To.
+	OpTxCommit Op = 12
 	// OpTouch is OpQuery that counts as a use of the queue: it was declared again.
 	OpTouch Op = 20
 )
@@ -147,6 +158,7 @@ type Command struct {
 	Outcome          Outcome
 	Condition        Condition
 	Session          SessionID
+	Tx               TxNumber
 	Consumer         ConsumerID
 	ConsumerPriority int32
 	// Prefetch limits the consumer's unsettled deliveries; 0 = no limit.

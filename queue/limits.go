@@ -25,6 +25,8 @@ const pipelineWindow = limits.PipelineWindowBatches
 type bounds struct {
 	// How many records there may be of a kind.
 	pipelines, sessions, consumers, lanes, marks int
+	// How many commands a transaction may have here; all of them take effect in one entry.
+	txCommands int
 	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
 	// messages that die.
 	returns, releases, assignments, deaths int
@@ -33,5 +35,6 @@ type bounds struct {
 // standardBounds are the limits of every machine outside tests.
 var standardBounds = bounds{
 	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax, lanes: limits.LanesPerQueueMax, marks: limits.MarksPerQueueMax,
-	returns: limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
+	txCommands: limits.TxCommandsMax,
+	returns:    limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
 }

@@ -13,7 +13,7 @@ type Machine struct {
 
 	ready     ready
 	returning heap   // messages of ended sessions on their way back; they count as unacked
-	away      seqSet // all messages that are neither ready nor gone: outstanding or returning
+	away      seqSet // all messages that are neither ready nor gone: outstanding, returning or staged
 	unacked   sums   // those of away that users call unacked: all but the ones delivered without acknowledgement
 	marks     []mark // of queues whose outboxes came here, by source and epoch
 	outbox    outbox // messages that died and leave for other queues
@@ -141,6 +141,12 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 		return Reply{A: m.ready.sums.n, B: uint64(m.roster.size), C: m.unacked.n}, out
 	case OpSessionClose:
 		return m.closeSession(p, cmd, out)
+	case OpTxEnqueue:
+		return m.stageEnqueue(p, cmd, index, out)
+	case OpTxSettle:
+		return m.stageSettle(p, cmd, out)
+	case OpTxCommit:
+		return m.commitTx(p, cmd, out)
 	}
 	invariant.Failf("op %d in a batch", cmd.Op)
 	return Reply{}, out
@@ -209,14 +215,7 @@ func (m *Machine) see(at machine.Stamp, out []Effect) []Effect {
 
 // enqueue carries out OpEnqueue. patient says that a message that is refused is tried again later, and not lost.
 func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect) (Reply, []Effect) {
-	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered), born: m.seenMillis}
-	if cmd.Flags&FlagHasPriority != 0 {
-		x.priority = cmd.Priority
-	}
-	x.priority = min(x.priority, m.cfg.PriorityMax)
-	if cmd.Flags&FlagHasExpiration != 0 {
-		x.due, _ = LimitOf(cmd.Expiration).after(x.born)
-	}
+	x := m.newRecord(cmd)
 	var to *consumer
 	if m.ready.sums.n == 0 && !m.sealed && m.budget.assignments > 0 {
 		// What assign would do next, without the way through ready.
@@ -244,6 +243,19 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	}
 	m.ready.push(&x)
 	return Reply{}, out
+}
+
+// newRecord describes the message of an Enqueue, for the next position.
+func (m *Machine) newRecord(cmd *Command) record {
+	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered), born: m.seenMillis}
+	if cmd.Flags&FlagHasPriority != 0 {
+		x.priority = cmd.Priority
+	}
+	x.priority = min(x.priority, m.cfg.PriorityMax)
+	if cmd.Flags&FlagHasExpiration != 0 {
+		x.due, _ = LimitOf(cmd.Expiration).after(x.born)
+	}
+	return x
 }
 
 // configure carries out OpConfigure. Messages keep the priority that they got.
@@ -281,7 +293,7 @@ func (m *Machine) Counts() Counts {
 // Config returns the present configuration.
 func (m *Machine) Config() Config { return m.cfg }
 
-// Has tells whether the queue still holds a message: ready, outstanding, returning or in the outbox.
+// Has tells whether the queue still holds a message: ready, outstanding, returning, staged or in the outbox.
 func (m *Machine) Has(seq Seq) bool {
 	return m.ready.seqs.has(seq) || m.away.has(seq) || m.outbox.seqs.has(seq)
 }

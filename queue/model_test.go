@@ -51,7 +51,7 @@ type history struct {
 // String renders a history as a script to put into testdata.
 func (h *history) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d returns=%d releases=%d assignments=%d deaths=%d lanes=%d marks=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.returns, h.b.releases, h.b.assignments, h.b.deaths, h.b.lanes, h.b.marks)
+	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d txCommands=%d returns=%d releases=%d assignments=%d deaths=%d lanes=%d marks=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.txCommands, h.b.returns, h.b.releases, h.b.assignments, h.b.deaths, h.b.lanes, h.b.marks)
 	for i := range h.steps {
 		s.WriteString(h.steps[i].String() + "\n")
 	}
@@ -200,7 +200,7 @@ type generator struct {
 
 func generate(seed uint64) *history {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}, gens: map[NodeID]uint64{}}
-	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), returns: 1 + g.IntN(6), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6), lanes: 2 + g.IntN(2), marks: 2 + g.IntN(3)}}
+	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), txCommands: 2 + g.IntN(6), returns: 1 + g.IntN(6), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6), lanes: 2 + g.IntN(2), marks: 2 + g.IntN(3)}}
 	if g.IntN(4) > 0 {
 		h.b.returns, h.b.releases, h.b.assignments, h.b.deaths = 1000, 1000, 1000, 1000
 	}
@@ -255,6 +255,9 @@ func (g *generator) step() step {
 	}
 	for range 1 + g.IntN(4) {
 		s.commands = append(s.commands, g.commands(s.pipeline)...)
+	}
+	if g.IntN(8) == 0 {
+		s.commands = append(s.commands, g.tx(s.pipeline)...)
 	}
 	return s
 }
@@ -400,7 +403,7 @@ func TestModelReaches(t *testing.T) {
 			met[fmt.Sprintf("overdue %t", r.m.unusedDue)] = true
 		}
 	}
-	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
+	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
 		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code sealed,effect 1,effect 2,effect 3,effect 5,effect 7,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {

@@ -20,5 +20,9 @@ const (
 	mutantDeliveryLimitEarly
 	mutantTimerKept
 	mutantSnapshotOmitsOutbox
+	mutantTxVisibleEarly
+	mutantTxSettlesEarly
+	mutantTxPartCommitted
+	mutantTxSurvivesClose
 	mutantsEnd
 )

@@ -130,7 +130,7 @@ func (o *oracle) seal(cond Condition) Reply {
 		return Reply{Code: CodeInUse}
 	case cond&IfUnused != 0 && len(o.consumers) > 0, cond&IfAutoDelete != 0 && (!o.cfg.AutoDelete || !o.hadConsumer || len(o.consumers) > 0):
 		return Reply{Code: CodeInUse}
-	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched() > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
+	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged))) > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
 		return Reply{Code: CodeNotEmpty}
 	default:
 		o.sealed = true
@@ -201,7 +201,7 @@ func (o *oracle) sum() Counts {
 			continue
 		case x.place == oReady:
 			c.Ready, c.ReadyBytes = c.Ready+1, c.ReadyBytes+uint64(x.bytes)
-		case x.place == oOut && x.noAck:
+		case x.place == oOut && x.noAck, x.place == oStaged:
 			continue
 		default:
 			c.Unacked, c.UnackedBytes = c.Unacked+1, c.UnackedBytes+uint64(x.bytes)

@@ -12,6 +12,7 @@ const (
 	oOut
 	oReturning
 	oDead
+	oStaged
 )
 
 type oMessage struct {
@@ -46,6 +47,9 @@ type oSession struct {
 	id             SessionID
 	lastD, drained uint64
 	lastConsumer   ConsumerID
+	tx             TxNumber
+	staged         []*Command  // of the open transaction, in order
+	stagedAs       []*oMessage // what the enqueues of them made
 }
 
 type oPipeline struct {
@@ -103,6 +107,10 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 	switch c.Op {
 	case OpEnqueue:
 		return o.enqueue(c, index, false)
+	case OpTxEnqueue, OpTxSettle:
+		return o.stage(p, s, c, index)
+	case OpTxCommit:
+		return o.commit(s, c)
 	case OpSubscribe:
 		return o.subscribe(p, s, c)
 	case OpCancel:
@@ -147,7 +155,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 	return Reply{}
 }
 
-func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
+func (o *oracle) message(c *Command) *oMessage {
 	x := &oMessage{seq: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0, born: o.seen}
 	if c.Flags&FlagHasPriority != 0 {
 		x.priority = c.Priority
@@ -156,6 +164,11 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	if c.Flags&FlagHasExpiration != 0 {
 		x.due = o.seen + int64(c.Expiration)
 	}
+	return x
+}
+
+func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
+	x := o.message(c)
 	var k *oConsumer
 	if len(o.in(oReady)) == 0 && !o.sealed && o.assign > 0 {
 		k = o.chosen(x)
@@ -534,12 +547,8 @@ func (o *oracle) end(s *oSession, written uint64) {
 		}
 		x.place = oReturning
 	}
-	for i := range o.sessions {
-		if o.sessions[i] == s {
-			o.sessions = append(o.sessions[:i:i], o.sessions[i+1:]...)
-			break
-		}
-	}
+	o.dropTx(s)
+	o.forget(s)
 	o.removeConsumers(func(k *oConsumer) bool { return k.session == s })
 }
 

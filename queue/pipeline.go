@@ -46,6 +46,12 @@ func (p *pipeline) searchSession(id SessionID) int {
 	return sort.Search(len(p.sessions), func(i int) bool { return p.sessions[i].id >= id })
 }
 
+// removeSession takes the session at place i out.
+func (p *pipeline) removeSession(i int) {
+	p.sessions = append(p.sessions[:i], p.sessions[i+1:]...)
+	p.recent = nil
+}
+
 // oldestK returns the first batch whose outcome is kept.
 func (p *pipeline) oldestK() uint64 {
 	if p.lastK < pipelineWindow {

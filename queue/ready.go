@@ -17,8 +17,8 @@ func newTree[T any](less btree.LessFunc[T]) *btree.BTreeG[T] {
 	return btree.NewWithFreeListG(treeDegree, less, btree.NewFreeListG[T](treeSpares))
 }
 
-// level is the ready messages of one priority. Messages that were never assigned and have no expiration of their own come in order of seq and stand in fresh; all others
-// stand in others. The head of the level is the one with the lower seq of the two fronts, so a returned message is back at its original position.
+// level is the ready messages of one priority. Messages that were neither assigned nor staged and have no expiration of their own come in order of seq and stand in fresh; all
+// others stand in others. The head of the level is the one with the lower seq of the two fronts, so a returned message is back at its original position.
 type level struct {
 	fresh  fifo
 	others *btree.BTreeG[record] // by seq; nil until it is needed
@@ -62,7 +62,7 @@ func (r *ready) push(x *record) {
 	r.note(x)
 }
 
-// putBack adds a message that was assigned before, or that has an expiration of its own.
+// putBack adds a message that was assigned before, was staged, or has an expiration of its own.
 func (r *ready) putBack(x *record) {
 	if mutant == mutantReturnsToTail && x.acquired > 0 {
 		r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags | FlagRedelivered, born: x.born})

@@ -1,7 +1,7 @@
 package queue
 
 // record is what the machine knows of a message: 40 bytes, no pointer. It lives in exactly one place at a time: a level (ready), the outstanding deliveries of a
-// session, the returning ones of ended sessions, or the outbox.
+// session, the returning ones of ended sessions, a transaction that is not committed, or the outbox.
 type record struct {
 	seq      Seq
 	bytes    uint32

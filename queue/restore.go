@@ -316,6 +316,10 @@ func (r *restorer) session(p *pipeline) {
 	for i := 0; i < consumers && r.Err() == nil; i++ {
 		r.consumer(s)
 	}
+	if r.version > 2 {
+		r.tx(s)
+		r.need(s.tx != nil || s.lastConsumer > 0 || s.lastD > 0, "unused session")
+	}
 	deliveries := r.Count(6)
 	d, seq, born := uint64(0), Seq(0), int64(0)
 	for i := 0; i < deliveries && r.Err() == nil; i++ {
@@ -334,6 +338,36 @@ func (r *restorer) consumer(s *session) {
 	r.need(r.m.roster.size < r.m.bounds.consumers && !r.m.roster.exclusive && !(c.exclusive && r.m.roster.size > 0), "exclusive consumer")
 	s.consumers = append(s.consumers, c)
 	r.m.roster.join(c)
+}
+
+func (r *restorer) tx(s *session) {
+	t := &tx{n: TxNumber(r.Uvarint())}
+	if t.n == 0 || r.Err() != nil {
+		return
+	}
+	messages, seq, born := r.Count(5), Seq(0), int64(0)
+	for i := 0; i < messages; i++ {
+		priority := r.Uint8()
+		distance, x := r.record(priority, born)
+		seq += Seq(distance)
+		x.seq = seq
+		r.need(distance > 0 && x.born >= born && x.flags&FlagNoAck == 0 && x.acquired|x.failures == 0, "staged message")
+		if !r.admit(seq) {
+			return
+		}
+		t.messages = append(t.messages, x)
+		r.m.away.add(seq)
+		born = x.born
+	}
+	settlements := r.Count(4)
+	for i := 0; i < settlements && r.Err() == nil; i++ {
+		var c Command
+		c.Outcome, c.Consumer = Outcome(r.Uint8()), readConsumer(&r.Reader)
+		readRange(&r.Reader, &c)
+		t.settlements = append(t.settlements, settlement{outcome: c.Outcome, consumer: c.Consumer, from: c.From, to: c.To})
+	}
+	r.need(t.size() > 0 && t.size() <= r.m.bounds.txCommands, "transaction")
+	s.tx = t
 }
 
 func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (uint64, Seq, int64) {

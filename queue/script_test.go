@@ -67,7 +67,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		for _, f := range []struct {
 			key string
 			v   *int
-		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}} {
+		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"txCommands", &b.txCommands}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}} {
 			*f.v = int(l.Int(f.key, int64(*f.v)))
 		}
 		r.m = newMachine(Config{}, b)
@@ -141,6 +141,7 @@ func stateString(m *Machine) string {
 			for _, c := range s.consumers {
 				fmt.Fprintf(&b, " c%d(unsettled=%d undrained=%d/%dB waiting=%t)", c.id, c.unsettled, c.undrained, c.undrainedBytes, c.waiting)
 			}
+			b.WriteString(s.tx.String())
 			s.out.each(func(d uint64, x *delivery) { fmt.Fprintf(&b, " [%d:%s c%d]", d, x.record.String(), x.consumer) })
 			b.WriteString("\n")
 		}

@@ -15,6 +15,7 @@ type session struct {
 	consumers      []*consumer // by id
 	recent         *consumer   // one of consumers, or nil: the one that was looked up last
 	out            outstanding
+	tx             *tx // what it has staged, or nil
 }
 
 // consumer returns the consumer with that id, nil if there is none (any more).
@@ -84,8 +85,7 @@ func (m *Machine) closeSession(p *pipeline, cmd *Command, out []Effect) (Reply, 
 		return Reply{}, out
 	}
 	s := p.sessions[i]
-	p.sessions = append(p.sessions[:i], p.sessions[i+1:]...)
-	p.recent = nil
+	p.removeSession(i)
 	m.endSession(s, max(min(cmd.To, s.lastD), s.drained))
 	return Reply{A: s.lastD}, m.work(out)
 }
@@ -97,6 +97,7 @@ func (m *Machine) endSession(s *session, written uint64) {
 	for _, c := range s.consumers {
 		m.dismiss(c)
 	}
+	m.dropTx(s)
 	if s.out.n == 0 {
 		return
 	}

@@ -8,26 +8,38 @@ func (m *Machine) settle(p *pipeline, cmd *Command, out []Effect) (Reply, []Effe
 	if s == nil {
 		return Reply{}, out
 	}
-	settled := uint64(0)
-	for d := cmd.From; ; d++ {
+	settled, out := m.settleRange(s, &settlement{outcome: cmd.Outcome, consumer: cmd.Consumer, from: cmd.From, to: cmd.To}, out)
+	return Reply{A: settled}, out
+}
+
+// settlement is an outcome for deliveries from..to of a session, with consumer not 0 only of that one.
+type settlement struct {
+	outcome  Outcome
+	consumer ConsumerID
+	from, to uint64
+}
+
+// settleRange ends those deliveries of a settlement that are outstanding and returns how many there were.
+func (m *Machine) settleRange(s *session, r *settlement, out []Effect) (settled uint64, _ []Effect) {
+	for d := r.from; ; d++ {
 		var page *page
-		if d, page = s.out.next(d); page == nil || d > cmd.To {
+		if d, page = s.out.next(d); page == nil || d > r.to {
 			break
 		}
 		x := page.at(d)
-		if cmd.Consumer != 0 && x.consumer != cmd.Consumer || x.isNoAck() && !cmd.Outcome.settlesNoAck() {
+		if r.consumer != 0 && x.consumer != r.consumer || x.isNoAck() && !r.outcome.settlesNoAck() {
 			continue
 		}
 		settled++
 		m.forgive(s, d, x)
-		r := x.record
+		ended := x.record
 		s.out.remove(d, page, &m.pool)
-		out = m.finish(&r, cmd.Outcome, out)
+		out = m.finish(&ended, r.outcome, out)
 	}
-	if mutant == mutantAckTwice && cmd.Outcome == OutcomeAck {
+	if mutant == mutantAckTwice && r.outcome == OutcomeAck {
 		m.totals.acked += settled
 	}
-	return Reply{A: settled}, out
+	return settled, out
 }
 
 // settlesNoAck tells whether the outcome may end a delivery without acknowledgement. An acknowledgement that spans it says that it was received. The client cannot

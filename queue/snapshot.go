@@ -6,7 +6,7 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 )
 
-// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths and limits.
+// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths, limits and transactions.
 const snapshotVersion = 3
 
 // recordHasCounts marks an encoded record that has acquired and failures, recordHasDue one that has due; they share an octet with the record's flags.
@@ -233,6 +233,7 @@ func (s *session) appendTo(dst []byte) []byte {
 		dst = codec.AppendBool(dst, c.noAck)
 		dst = codec.AppendBool(dst, c.exclusive)
 	}
+	dst = s.tx.appendTo(dst)
 	if mutant == mutantSnapshotOmitsUnacked {
 		return codec.AppendUvarint(dst, 0)
 	}
@@ -245,6 +246,31 @@ func (s *session) appendTo(dst []byte) []byte {
 		dst = appendRecord(dst, zigzag(int64(x.seq-lastSeq)), born, &x.record)
 		lastD, lastSeq, born = d, x.seq, x.born
 	})
+	return dst
+}
+
+// appendTo appends the number of the transaction, 0 if there is none, and what is staged.
+func (t *tx) appendTo(dst []byte) []byte {
+	if t == nil {
+		return codec.AppendUvarint(dst, 0)
+	}
+	dst = codec.AppendUvarint(dst, uint64(t.n))
+	dst = codec.AppendUvarint(dst, uint64(len(t.messages)))
+	last, born := Seq(0), int64(0)
+	for i := range t.messages {
+		x := &t.messages[i]
+		dst = append(dst, x.priority)
+		dst = appendRecord(dst, uint64(x.seq-last), born, x)
+		last, born = x.seq, x.born
+	}
+	dst = codec.AppendUvarint(dst, uint64(len(t.settlements)))
+	for i := range t.settlements {
+		r := &t.settlements[i]
+		dst = append(dst, byte(r.outcome))
+		dst = codec.AppendUvarint(dst, uint64(r.consumer))
+		dst = codec.AppendUvarint(dst, r.from)
+		dst = codec.AppendUvarint(dst, r.to-r.from)
+	}
 	return dst
 }
 

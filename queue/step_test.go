@@ -197,17 +197,13 @@ func commandString(c *Command) string {
 	case OpSettle:
 		fmt.Fprintf(&b, "settle s%d %s from=%d to=%d", c.Session, outcomeNames[c.Outcome], c.From, c.To)
 		pair("consumer", int64(c.Consumer))
-	case OpPurge:
-		b.WriteString("purge")
-	case OpQuery:
-		b.WriteString("query")
-	case OpTouch:
-		b.WriteString("touch")
+	case OpTxEnqueue, OpTxSettle, OpTxCommit:
+		b.WriteString(txCommandString(c))
+	case OpPurge, OpQuery, OpTouch, OpTick:
+		b.WriteString(map[Op]string{OpPurge: "purge", OpQuery: "query", OpTouch: "touch", OpTick: "tick"}[c.Op])
 	case OpSessionClose:
 		fmt.Fprintf(&b, "close s%d", c.Session)
 		pair("to", int64(c.To))
-	case OpTick:
-		b.WriteString("tick")
 	case OpConfigure:
 		b.WriteString(configString(&c.Config))
 	case OpSeal:
@@ -382,6 +378,8 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 	session := func() SessionID { return SessionID(l.ParseInt(strings.TrimPrefix(l.Arg(0), "s"))) }
 	to := uint64(l.Int("to", 0))
 	switch l.Verb {
+	case "tx-enqueue", "tx-settle", "tx-commit":
+		return parseTxCommand(t, l)
 	case "enqueue":
 		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered)}
 		if p := l.Int("priority", -1); p >= 0 {

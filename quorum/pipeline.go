@@ -124,7 +124,7 @@ func (b *batch) recycle() {
 
 // submit appends one command to the open batch.
 func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
-	if cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet {
+	if makesRecord(cmd.Op) {
 		p.smu.Lock()
 		p.sessions[s.id] = s
 		p.smu.Unlock()
@@ -154,6 +154,15 @@ func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
 	}
 	p.mu.Unlock()
 	return nil
+}
+
+// makesRecord tells whether a command makes the machine keep a record of its session.
+func makesRecord(op queue.Op) bool {
+	switch op {
+	case queue.OpSubscribe, queue.OpGet, queue.OpTxEnqueue, queue.OpTxSettle:
+		return true
+	}
+	return false
 }
 
 // flush sends what is collected as far as the window allows.

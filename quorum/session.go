@@ -87,17 +87,17 @@ func (s *Session) Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 	}
 	// Marked only now: a Flush in between would take the mark and find nothing to send.
 	s.mu.Lock()
-	consumes := cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet
+	records := makesRecord(cmd.Op)
 	if s.closed {
 		s.mu.Unlock()
-		if consumes { // the session's close went ahead of it: another one follows
+		if records { // the session's close went ahead of it: another one follows
 			_ = p.submit(s, &queue.Command{Op: queue.OpSessionClose, Session: s.id}, 0) // a queue that is gone needs none
 		}
 		p.flush()
 		return nil
 	}
 	defer s.mu.Unlock()
-	if consumes {
+	if records {
 		if s.served == nil {
 			s.served = make(map[meta.QueueID]*pipeline)
 		}
@@ -141,7 +141,7 @@ func (s *Session) Flush() {
 	}
 }
 
-// Close ends the session in every queue that it consumed or got from: lastWritten tells per queue the highest d that was written to the socket (0 if none).
+// Close ends the session in every queue that it consumed or got from or staged a transaction in: lastWritten tells per queue the highest d that was written to the socket (0 if none).
 // It returns the queues to which a SessionClose with the given token was submitted; each completes by itself. Further Submits fail.
 func (s *Session) Close(lastWritten func(meta.QueueID) uint64, token uint64) []meta.QueueID {
 	s.mu.Lock()

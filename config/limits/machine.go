@@ -20,6 +20,9 @@ const (
 	// SessionsPerQueueMax bounds the session records of one queue; beyond it a Subscribe or Get of a new session is refused. Used by queue.
 	SessionsPerQueueMax = 65536
 
+	// TxCommandsMax bounds the commands that a session may have staged in one queue; the transaction is refused whole beyond it. Used by queue and broker.
+	TxCommandsMax = 32768
+
 	// ConsumersPerQueueMax bounds the consumers of one queue; beyond it a Subscribe is refused. Used by queue.
 	ConsumersPerQueueMax = 65536
 

@@ -1,0 +1,139 @@
+package queue
+
+// A transaction is what a session stages and commits: messages and settlements that take effect in one entry, whichever batches brought them (PROTOCOL 4). Until then messages have a position and are
+// kept, but nobody gets, counts or purges them; deliveries whose settlement is staged stay outstanding.
+
+// tx is the open transaction of a session. Its name in the cluster is (pipeline, session, n).
+type tx struct {
+	n           TxNumber
+	messages    []record // in order of seq
+	settlements []settlement
+}
+
+func (t *tx) size() int { return len(t.messages) + len(t.settlements) }
+
+// openTx returns the transaction that a command stages into, and opens it with the first one.
+func (m *Machine) openTx(p *pipeline, cmd *Command) (*tx, Code) {
+	s := p.session(cmd.Session)
+	if s == nil {
+		if m.sessions >= m.bounds.sessions {
+			return nil, CodeLimit
+		}
+		s = m.openSession(p, cmd.Session)
+	}
+	switch {
+	case s.tx == nil:
+	case cmd.Tx < s.tx.n:
+		return nil, CodeStale
+	case cmd.Tx > s.tx.n:
+		m.dropTx(s)
+	case s.tx.size() >= m.bounds.txCommands:
+		return nil, CodeLimit
+	}
+	if s.tx == nil {
+		s.tx = &tx{n: cmd.Tx}
+	}
+	return s.tx, CodeOK
+}
+
+// stageEnqueue carries out OpTxEnqueue.
+func (m *Machine) stageEnqueue(p *pipeline, cmd *Command, index uint32, out []Effect) (Reply, []Effect) {
+	t, code := m.openTx(p, cmd)
+	if t == nil {
+		return Reply{Code: code}, out
+	}
+	x := m.newRecord(cmd)
+	m.nextSeq++
+	out = append(out, Effect{Kind: KindStore, Index: index, Seq: x.seq})
+	if mutant == mutantTxVisibleEarly {
+		m.ready.putBack(&x)
+		return Reply{}, out
+	}
+	t.messages = append(t.messages, x)
+	m.away.add(x.seq)
+	return Reply{}, out
+}
+
+// stageSettle carries out OpTxSettle.
+func (m *Machine) stageSettle(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
+	t, code := m.openTx(p, cmd)
+	if t == nil {
+		return Reply{Code: code}, out
+	}
+	r := settlement{outcome: cmd.Outcome, consumer: cmd.Consumer, from: cmd.From, to: cmd.To}
+	if mutant == mutantTxSettlesEarly {
+		_, out = m.settleRange(p.session(cmd.Session), &r, out)
+	}
+	t.settlements = append(t.settlements, r)
+	return Reply{}, out
+}
+
+// commitTx carries out OpTxCommit: all that is staged or nothing.
+func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
+	s := p.session(cmd.Session)
+	if s == nil || s.tx == nil || cmd.Tx < s.tx.n {
+		return Reply{Code: CodeStale}, out
+	}
+	code := CodeOK
+	switch whole := cmd.Tx == s.tx.n && cmd.To == uint64(s.tx.size()); {
+	case !whole && mutant != mutantTxPartCommitted:
+		code = CodeStale
+	case m.refusesTx(s.tx):
+		code = CodeRejected
+		m.totals.rejected += uint64(len(s.tx.messages))
+	}
+	if code != CodeOK {
+		m.dropTx(s)
+		m.forgetUnused(p, s)
+		return Reply{Code: code}, m.work(out)
+	}
+	t := s.tx
+	s.tx = nil
+	for i := range t.messages {
+		m.away.remove(t.messages[i].seq)
+		m.ready.putBack(&t.messages[i])
+	}
+	m.totals.enqueued += uint64(len(t.messages))
+	for i := range t.settlements {
+		_, out = m.settleRange(s, &t.settlements[i], out)
+	}
+	m.forgetUnused(p, s)
+	return Reply{}, out
+}
+
+// refusesTx tells whether a queue that refuses publishes has no room for all messages of a transaction. That they might go to consumers at once does not count.
+func (m *Machine) refusesTx(t *tx) bool {
+	if m.cfg.Overflow == DropHead || len(t.messages) == 0 {
+		return false
+	}
+	bytes := uint64(0)
+	for i := range t.messages {
+		bytes += uint64(t.messages[i].bytes)
+	}
+	return m.isOver(uint64(len(t.messages)), bytes)
+}
+
+// dropTx forgets what a session has staged. The bodies are released as work allows.
+func (m *Machine) dropTx(s *session) {
+	if s.tx == nil {
+		return
+	}
+	for i := range s.tx.messages {
+		x := &s.tx.messages[i]
+		m.away.remove(x.seq)
+		if mutant == mutantTxSurvivesClose {
+			m.ready.putBack(x)
+		} else {
+			m.dropped.add(x.seq)
+		}
+	}
+	s.tx = nil
+}
+
+// forgetUnused removes a session that was there for its transaction alone.
+func (m *Machine) forgetUnused(p *pipeline, s *session) {
+	if s.lastConsumer == 0 && s.lastD == 0 && s.tx == nil {
+		p.removeSession(p.searchSession(s.id))
+		m.sessions--
+	}
+}

@@ -1,0 +1,179 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/warrenmq/warren/internal/script"
+)
+
+// What scripts, random histories and the oracle know of transactions. To the oracle a transaction is a list of commands that wait.
+
+// txCommandString renders tx-enqueue s1 tx=1 ..., tx-settle s1 ack tx=1 ... (otherwise as enqueue and settle) and tx-commit s1 tx=1 count=2.
+func txCommandString(c *Command) string {
+	plain := *c
+	switch c.Op {
+	case OpTxEnqueue:
+		plain.Op = OpEnqueue
+		return fmt.Sprintf("tx-enqueue s%d tx=%d%s", c.Session, c.Tx, strings.TrimPrefix(commandString(&plain), "enqueue"))
+	case OpTxSettle:
+		plain.Op = OpSettle
+		return fmt.Sprintf("tx-%s tx=%d", commandString(&plain), c.Tx)
+	}
+	return fmt.Sprintf("tx-commit s%d tx=%d count=%d", c.Session, c.Tx, c.To)
+}
+
+func parseTxCommand(t *testing.T, l *script.Line) Command {
+	t.Helper()
+	var c Command
+	switch verb := l.Verb; verb {
+	case "tx-enqueue":
+		l.Verb = "enqueue"
+		c = parseCommand(t, l)
+		c.Op = OpTxEnqueue
+	case "tx-settle":
+		l.Verb = "settle"
+		c = parseCommand(t, l)
+		c.Op = OpTxSettle
+	default:
+		c = Command{Op: OpTxCommit, To: uint64(l.Int("count", 0))}
+	}
+	c.Session, c.Tx = SessionID(l.ParseInt(strings.TrimPrefix(l.Arg(0), "s"))), TxNumber(l.Int("tx", 1))
+	return c
+}
+
+// String shows what is staged.
+func (t *tx) String() string {
+	if t == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, " tx=%d(", t.n)
+	for i := range t.messages {
+		b.WriteString(" " + t.messages[i].String())
+	}
+	for _, r := range t.settlements {
+		fmt.Fprintf(&b, " %s=%d..%d", outcomeNames[r.outcome], r.from, r.to)
+	}
+	return b.String() + " )"
+}
+
+// tx stages into a transaction and mostly commits it, now or when it comes by again.
+func (g *generator) tx(id PipelineID) []Command {
+	session := SessionID(1 + g.IntN(3))
+	var lastD, staged uint64
+	n := TxNumber(1)
+	if p := g.o.pipeline(id); p != nil {
+		if s := g.o.session(p, session); s != nil {
+			lastD, n, staged = s.lastD, max(s.tx, 1), uint64(len(s.staged))
+		}
+	}
+	if m := g.IntN(12); m < 2 {
+		n, staged = n+TxNumber(m), 0
+	}
+	var many []Command
+	for range g.IntN(4) {
+		c := Command{Op: OpTxEnqueue, Session: session, Tx: n, BodyBytes: uint32(g.IntN(3) * 7), Flags: Flags(g.IntN(2))}
+		if g.priorities && g.IntN(2) == 0 {
+			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(g.IntN(6))
+		}
+		if g.limits && g.IntN(4) == 0 {
+			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1000, 5000}[g.IntN(3)]
+		}
+		if g.IntN(3) == 0 {
+			from := 1 + uint64(g.IntN(int(lastD)+1))
+			c = Command{Op: OpTxSettle, Session: session, Tx: n, Outcome: Outcome(1 + g.IntN(5)), From: from, To: from + uint64(g.IntN(4))}
+		}
+		many = append(many, c)
+	}
+	if g.IntN(3) > 0 || len(many) == 0 {
+		count := staged + uint64(len(many))
+		many = append(many, Command{Op: OpTxCommit, Session: session, Tx: n, To: count - min(count, uint64(g.IntN(6)/5))})
+	}
+	return many
+}
+
+func (o *oracle) stage(p *oPipeline, s *oSession, c *Command, index uint32) Reply {
+	if s == nil {
+		if len(o.sessions) == o.b.sessions {
+			return Reply{Code: CodeLimit}
+		}
+		s = o.open(p, c.Session)
+	}
+	if s.tx != 0 && c.Tx < s.tx {
+		return Reply{Code: CodeStale}
+	}
+	if c.Tx > s.tx {
+		o.dropTx(s)
+	}
+	if len(s.staged) == o.b.txCommands {
+		return Reply{Code: CodeLimit}
+	}
+	s.tx = c.Tx
+	copied := *c
+	s.staged = append(s.staged, &copied)
+	if c.Op == OpTxEnqueue {
+		x := o.message(c)
+		x.place = oStaged
+		o.next++
+		o.messages = append(o.messages, x)
+		o.emit(Effect{Kind: KindStore, Index: index, Seq: x.seq})
+		s.stagedAs = append(s.stagedAs, x)
+	}
+	return Reply{}
+}
+
+func (o *oracle) commit(s *oSession, c *Command) Reply {
+	if s == nil || s.tx == 0 || c.Tx < s.tx {
+		return Reply{Code: CodeStale}
+	}
+	count, bytes := uint64(len(s.stagedAs)), uint64(0)
+	for _, x := range s.stagedAs {
+		bytes += uint64(x.bytes)
+	}
+	var reply Reply
+	switch {
+	case c.Tx != s.tx || c.To != uint64(len(s.staged)):
+		reply.Code = CodeStale
+	case o.cfg.Overflow != DropHead && count > 0 && o.over(count, bytes):
+		reply.Code = CodeRejected
+		o.counts.Rejected += count
+	default:
+		for _, x := range s.stagedAs {
+			x.place = oReady
+			o.counts.Enqueued++
+		}
+		for _, settle := range s.staged {
+			if settle.Op == OpTxSettle {
+				o.settle(s, settle)
+			}
+		}
+		s.stagedAs = nil
+	}
+	o.dropTx(s)
+	if reply.Code != CodeOK {
+		o.work()
+	}
+	if s.lastConsumer == 0 && s.lastD == 0 {
+		o.forget(s)
+	}
+	return reply
+}
+
+func (o *oracle) dropTx(s *oSession) {
+	for _, x := range s.stagedAs {
+		o.remove(x)
+		o.dropped[x.seq] = true
+	}
+	s.tx, s.staged, s.stagedAs = 0, nil, nil
+}
+
+func (o *oracle) forget(s *oSession) {
+	for i := range o.sessions {
+		if o.sessions[i] == s {
+			o.sessions = append(o.sessions[:i:i], o.sessions[i+1:]...)
+			return
+		}
+	}
+}
