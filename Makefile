@@ -13,7 +13,7 @@ AMQP    ?= amqp://guest:guest@127.0.0.1:5672/
 HTTP    ?= http://guest:guest@127.0.0.1:15672
 
 .DEFAULT_GOAL := help
-.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full transcripts ui-test clean tools fmt-check
+.PHONY: help build ui run test unit vet lint fmt gen gen-check race bench fuzz e2e e2e-full e2e-clients transcripts ui-test clean tools fmt-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -85,6 +85,10 @@ fuzz: tools ## run every fuzz target for T=10s
 
 e2e: build ## run the end-to-end tests on bin/warren and bin/amqpctl (RUN=pattern for some)
 	@bash .ci/test e2e $(RUN)
+
+e2e-clients: build ## run all that the foreign clients can do, amqp091-go's own tests among it (port 15672 must be free)
+	@bash .ci/deps
+	WARREN_E2E=full WARREN_BIN=$(CURDIR)/bin/warren AMQPCTL_BIN=$(CURDIR)/bin/amqpctl go test -count=1 -v -timeout 30m ./e2e/clients
 
 transcripts: tools ## record anew what RabbitMQ 3.10 answers (AMQP=URL HTTP=URL of a running one)
 	@curl -sf -o /dev/null "$(HTTP)/api/overview" || { echo "no RabbitMQ at $(HTTP): name a running one, of version 3.10, with AMQP=URL HTTP=URL" >&2; exit 69; }

@@ -49,7 +49,7 @@ func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, "%s is not installed", name)
+		Missing(t, "%s is not installed", name)
 	}
 	return path
 }
@@ -63,14 +63,14 @@ func Python(t testing.TB, modules ...string) string {
 	}
 	for _, module := range append([]string{"pika"}, modules...) {
 		if out, err := exec.Command(python, "-c", "import "+module).CombinedOutput(); err != nil {
-			missing(t, "%s has no %s (Debian: python3-%[2]s): %s", python, module, strings.TrimSpace(string(out)))
+			Missing(t, "%s has no %s (Debian: python3-%[2]s): %s", python, module, strings.TrimSpace(string(out)))
 		}
 	}
 	return python
 }
 
-// missing skips, or fails where everything is meant to be installed.
-func missing(t testing.TB, format string, args ...any) {
+// Missing skips, or fails where everything is meant to be installed.
+func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(envStrict) == "1" {
 		t.Fatalf(format, args...)
