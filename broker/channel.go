@@ -95,17 +95,18 @@ func (c *conn) openChannel(f amqp.Frame) error {
 	if err := m.Decode(f.Payload); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	open := len(c.channels) // only the reader adds to them
+	c.mu.Unlock()
+	if open >= c.channelMax {
+		return errChannelsMax(open, c.channelMax) // blames no method, as RabbitMQ
+	}
 	if e := c.b.countChannel(c); e != nil {
 		return e // blames no method, as RabbitMQ
 	}
 	ch := &channel{c: c, number: f.Channel, leaving: make(chan struct{}), ended: make(chan struct{})}
 	ch.session = c.b.host.OpenSession(ch)
 	c.mu.Lock()
-	if open := len(c.channels); open >= c.channelMax {
-		c.mu.Unlock()
-		c.b.uncountChannel(c)
-		return errChannelsMax(open, c.channelMax) // blames no method, as RabbitMQ
-	}
 	if c.channels == nil {
 		c.channels = make(map[uint16]*channel)
 	}
