@@ -265,6 +265,8 @@ func (at *completion) offer(kind, prefix, before string) []string {
 	switch kind {
 	case "SHELL":
 		return keep([]string{"bash", "zsh", "fish"}, prefix, before)
+	case "LIMIT":
+		return keep(limitsOf[at.path[1].Name], prefix, before)
 	case "TAG":
 		return keep(userTags, prefix, before)
 	}

@@ -23,6 +23,9 @@ var listsJSON = map[string]string{
 	"/api/vhosts":                     `[{"name":"/","description":"Default","default_queue_type":"classic","messages":3,"messages_ready":1,"messages_unacknowledged":2},{"name":"v","tags":["a","b"]}]`,
 	"/api/users":                      `[{"name":"guest","tags":["administrator","monitoring"],"password_hash":"x","hashing_algorithm":"rabbit_password_hashing_sha256","limits":{}},{"name":"old","tags":"management","password_hash":""}]`,
 	"/api/permissions":                `[{"user":"guest","vhost":"/","configure":".*","write":".*","read":""}]`,
+	"/api/topic-permissions":          `[{"user":"shop","vhost":"/","exchange":"events","write":"^{username}\\.","read":""}]`,
+	"/api/vhost-limits":               `[{"vhost":"/","value":{"max-queues":7,"max-connections":5}},{"vhost":"v","value":[]}]`,
+	"/api/user-limits":                `[{"user":"shop","value":{"max-channels":10}}]`,
 	"/api/nodes":                      `[{"name":"rabbit@one","running":true,"uptime":90000,"mem_used":1048576,"processors":2},{"name":"rabbit@two","running":false}]`,
 	"/api/queues/%2F/orders/bindings": `[{"source":"events","vhost":"/","destination":"orders","destination_type":"queue","routing_key":"k","arguments":{},"properties_key":"k"}]`,
 }
@@ -70,6 +73,19 @@ old    management                 none      -
 	{"permission ls -A", `
 VHOST  USER   CONFIGURE  WRITE  READ
 /      guest  .*         .*     ''
+`},
+	{"permission topic ls -A", `
+VHOST  USER  EXCHANGE  WRITE          READ
+/      shop  events    ^{username}\.  ''
+`},
+	{"vhost limit ls", `
+VHOST  LIMITS
+/      max-connections=5 max-queues=7
+v      -
+`},
+	{"user limit ls", `
+USER  LIMITS
+shop  max-channels=10
 `},
 	{"node ls", `
 NODE        STATE    UPTIME   MEMORY  LIMIT  DISK FREE  FILES  SOCKETS  CPUS

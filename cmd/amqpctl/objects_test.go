@@ -135,6 +135,56 @@ func TestPermissions(t *testing.T) {
 	w.asked(`PUT /api/permissions/v/shop {"configure":"^shop","read":".*","write":""}`, "DELETE /api/permissions/%2F/shop")
 }
 
+func TestTopicPermissions(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	w.answers["PUT /api/topic-permissions/v/shop"] = answer{201, ""}
+	for _, path := range []string{"shop", "shop/events", "shop/a%2Fb"} {
+		w.answers["DELETE /api/topic-permissions/%2F/"+path] = answer{204, ""}
+	}
+	w.answers["GET /api/topic-permissions/%2F/shop"] = answer{200, "[{}]"}
+	if _, err, code := w.run("", "permission", "topic", "set", "shop", "events", "^{username}", "", "-p", "v"); code != exit.OK || err != "created topic permissions of user \"shop\" in vhost \"v\"\n" {
+		t.Errorf("code %d, %q", code, err)
+	}
+	w.want("permission topic rm shop", exit.OK, "", "deleted topic permissions of user \"shop\" in vhost \"/\"\n")
+	w.want("permission topic rm shop --dry-run", exit.OK, "would delete topic permissions of user \"shop\" in vhost \"/\"\n", "")
+	w.want("permission topic rm shop events a/b", exit.OK, "", "deleted topic permissions of user \"shop\" in vhost \"/\" for exchange \"events\"\n"+
+		"deleted topic permissions of user \"shop\" in vhost \"/\" for exchange \"a/b\"\n")
+	w.asked(`PUT /api/topic-permissions/v/shop {"exchange":"events","read":"","write":"^{username}"}`, "DELETE /api/topic-permissions/%2F/shop", "GET /api/topic-permissions/%2F/shop",
+		"DELETE /api/topic-permissions/%2F/shop/events", "DELETE /api/topic-permissions/%2F/shop/a%2Fb")
+	if out, err, code := w.run("", "permission", "topic", "set", "shop", "events", "x"); code != exit.Usage || out != "" || !strings.Contains(err, "EXCHANGE WRITE READ") {
+		t.Errorf("code %d, %q, %q", code, out, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	for _, path := range []string{"vhost-limits/a%2Fb/max-queues", "user-limits/shop/max-channels", "user-limits/shop/max-connections"} {
+		w.answers["PUT /api/"+path] = answer{204, ""}
+		w.answers["DELETE /api/"+path] = answer{204, ""}
+	}
+	w.want("vhost limit set a/b max-queues 0", exit.OK, "", "set limit max-queues of vhost \"a/b\" to 0\n")
+	w.want("vhost limits clear a/b max-queues", exit.OK, "", "removed limit max-queues of vhost \"a/b\"\n")
+	w.want("user limit set shop max-channels 10", exit.OK, "", "set limit max-channels of user \"shop\" to 10\n")
+	w.want("user limit rm shop max-channels max-connections", exit.OK, "", "removed limit max-channels of user \"shop\"\nremoved limit max-connections of user \"shop\"\n")
+	w.want("user limit set nix max-channels 10", exit.Data, "", "amqpctl: limit max-channels of user \"nix\": Not Found (HTTP 404)\n")
+	w.asked(`PUT /api/vhost-limits/a%2Fb/max-queues {"value":0}`, "DELETE /api/vhost-limits/a%2Fb/max-queues", `PUT /api/user-limits/shop/max-channels {"value":10}`,
+		"DELETE /api/user-limits/shop/max-channels", "DELETE /api/user-limits/shop/max-connections", `PUT /api/user-limits/nix/max-channels {"value":10}`)
+	for args, text := range map[string]string{
+		"user limit set shop max-queues 5":    "the limits of a user are max-connections and max-channels",
+		"vhost limit set v max-channels 5":    "the limits of a vhost are max-connections and max-queues",
+		"vhost limit set v max-queues -- -1":  "a whole number from 0 on",
+		"vhost limit set v max-queues":        "not 1 words",
+		"user limit rm shop":                  "the name of a limit is missing",
+		"user limit rm shop max-channels nix": "not \"nix\"",
+		"user limit set":                      "the name of a user is missing",
+	} {
+		if out, err, code := w.run("", strings.Fields(args)...); code != exit.Usage || out != "" || !strings.Contains(err, text) {
+			t.Errorf("amqpctl %s: code %d, %q, %q", args, code, out, err)
+		}
+	}
+	w.asked()
+}
+
 const peekJSON = `{"items":[{"position":4,"state":"ready","redelivered":false,"delivery_count":0,"exchange":"","routing_key":"orders","properties":{"content_type":"text/plain","headers":{"n":7,"s":"x"}},"payload":"hello\u0007","payload_encoding":"string","payload_bytes":6,"truncated":false,"enqueued_at":null},
  {"position":5,"state":"ready","redelivered":true,"delivery_count":2,"exchange":"x","routing_key":"","properties":{},"payload":"AAE=","payload_encoding":"base64","payload_bytes":500,"truncated":true,"enqueued_at":1700000000000}],"total":17,"applied":99}`
 

@@ -11,10 +11,11 @@ import (
 
 func userCommand(std streams) *cli.Command {
 	return &cli.Command{
-		Name: "user", Aliases: []string{"users"}, Usage: "list, add and remove users, change passwords and tags",
+		Name: "user", Aliases: []string{"users"}, Usage: "list, add and remove users, change passwords, tags and limits",
 		Subcommands: []*cli.Command{
 			listCommand(std, userListing()), userAddCommand(std), userPasswordCommand(std), userTagsCommand(std),
 			deleteCommand(std, userNoun, "rm", "delete users with their permissions", examples("user rm shop")),
+			limitCommand(std, userNoun),
 		},
 	}
 }
@@ -142,6 +143,7 @@ func permissionCommand(std streams) *cli.Command {
 		Subcommands: []*cli.Command{
 			listCommand(std, permissionListing()), permissionSetCommand(std),
 			deleteCommand(std, grantNoun, "rm", "take from users every permission in a virtual host", examples("permission rm shop --vhost staging")),
+			topicCommand(std),
 		},
 	}
 }

@@ -8,10 +8,11 @@ import (
 
 func vhostCommand(std streams) *cli.Command {
 	return &cli.Command{
-		Name: "vhost", Aliases: []string{"vhosts"}, Usage: "list, add and remove virtual hosts",
+		Name: "vhost", Aliases: []string{"vhosts"}, Usage: "list, add and remove virtual hosts, change their limits",
 		Subcommands: []*cli.Command{
 			listCommand(std, vhostListing()), vhostAddCommand(std),
 			deleteCommand(std, vhostNoun, "rm", "delete virtual hosts with all their queues, exchanges and messages", examples("vhost rm staging")),
+			limitCommand(std, vhostNoun),
 		},
 	}
 }
