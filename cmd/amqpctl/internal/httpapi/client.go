@@ -158,7 +158,7 @@ func (c *Client) roundTrip(ctx context.Context, method, path string, query url.V
 	}
 	password, _ := c.user.Password()
 	req.SetBasicAuth(c.user.Username(), password)
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", "application/json, */*;q=0.1") // RabbitMQ has nothing to say to a change of a limit, and does not call that JSON
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
