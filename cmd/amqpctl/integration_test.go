@@ -113,7 +113,6 @@ func TestObjectsAgainstBroker(t *testing.T) {
 	shows(user+",max-channels=100", "user", "limit", "ls", "--filter", "user="+user, "-o", "csv", "--no-headers")
 	shows(vhost+",max-queues=100", "vhost", "limit", "ls", "--filter", "vhost="+vhost, "-o", "csv", "--no-headers")
 	cli(exit.OK, "", "vhost", "limit", "rm", vhost, "max-queues")
-	cli(exit.OK, "", "user", "limit", "rm", user, "max-channels")
 	cli(exit.OK, "", "user", "tags", user, "monitoring")
 	cli(exit.OK, "", "node", "ls", "--url", login) // the password outlives a change of the tags
 	cli(exit.OK, "", "user", "passwd", user, "other")
