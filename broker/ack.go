@@ -89,20 +89,24 @@ func (ch *channel) settle(tag uint64, multiple bool, outcome queue.Outcome) erro
 // addToRun makes a settled delivery part of its source's run: neighbours with one outcome become one command. Called with ch.mu held.
 func (ch *channel) addToRun(u unacked, outcome queue.Outcome) {
 	s := u.src
+	d := u.d &^ gotMark
 	s.unsettled--
+	if d == u.d {
+		ch.discharge(s)
+	}
 	if s.gone {
 		return
 	}
 	if s.runFrom != 0 {
-		if u.d == s.runTo+1 && outcome == s.runOutcome && u.d-s.runFrom < limits.SettleRangeMax {
-			s.runTo = u.d
+		if d == s.runTo+1 && outcome == s.runOutcome && d-s.runFrom < limits.SettleRangeMax {
+			s.runTo = d
 			return
 		}
 		ch.fullRuns = append(ch.fullRuns, settleRun{s, s.runFrom, s.runTo, s.runOutcome})
 	} else {
 		ch.runs = append(ch.runs, s)
 	}
-	s.runFrom, s.runTo, s.runOutcome = u.d, u.d, outcome
+	s.runFrom, s.runTo, s.runOutcome = d, d, outcome
 }
 
 // settleRun is a range of delivery numbers with one outcome.
@@ -114,9 +118,18 @@ type settleRun struct {
 
 // submitRuns submits what was settled, oldest first. It is called by the executor without a lock.
 func (ch *channel) submitRuns() {
-	if len(ch.runs) == 0 {
-		return
+	if len(ch.runs) > 0 {
+		ch.submitAllRuns()
 	}
+	if ch.creditDue {
+		ch.creditDue = false
+		ch.mu.Lock()
+		ch.wakeCredit()
+		ch.mu.Unlock()
+	}
+}
+
+func (ch *channel) submitAllRuns() {
 	for i := range ch.fullRuns {
 		ch.submitRun(&ch.fullRuns[i])
 	}

@@ -46,6 +46,7 @@ type channel struct {
 	runs       []*source // with settlements that are not submitted
 	fullRuns   []settleRun
 	dirty      bool          // stands in w.dirty
+	creditDue  bool          // what was settled may be of use to other queues
 	current    amqp.MethodID // what is being handled
 	confirming bool          // as confirm.on
 
@@ -59,19 +60,23 @@ type channel struct {
 	op       operation
 	opSerial uint64
 
-	prefetch, prefetchGlobal uint16
-	confirm                  confirm
-	unacked                  span[unacked]
-	sources                  map[meta.QueueID]*source
-	recentSource             *source
-	consumers                map[queue.ConsumerID]*consumer
-	recentConsumer           *consumer
-	byTag                    map[string]*consumer
-	lastConsumer             queue.ConsumerID
-	closesLeft               int
-	closesKnown              bool
-	closed                   chan struct{} // closed when closesLeft is 0
-	stats                    channelStats
+	prefetch       uint16
+	share          share
+	surplus        []unacked // deliveries beyond the share, to be returned
+	crediting      bool      // a goroutine gives credit
+	creditSerial   uint64
+	confirm        confirm
+	unacked        span[unacked]
+	sources        map[meta.QueueID]*source
+	recentSource   *source
+	consumers      map[queue.ConsumerID]*consumer
+	recentConsumer *consumer
+	byTag          map[string]*consumer
+	lastConsumer   queue.ConsumerID
+	closesLeft     int
+	closesKnown    bool
+	closed         chan struct{} // closed when closesLeft is 0
+	stats          channelStats
 }
 
 // setAside is a frame that waits for the channel's operation to end.

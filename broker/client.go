@@ -349,5 +349,8 @@ func (c *client) Deliver(_ meta.QueueID, deliveries []quorum.Delivery) {
 // Cancelled implements quorum.Receiver: a client has no consumers.
 func (c *client) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+// Ready implements quorum.Receiver.
+func (c *client) Ready(meta.QueueID, uint64) {}
+
 // Gone implements quorum.Receiver: what waited was answered before.
 func (c *client) Gone(meta.QueueID) {}

@@ -91,12 +91,16 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 	if m.Exclusive {
 		cmd.Flags |= queue.FlagExclusive
 	}
+	if ch.isLimited(cons.src) {
+		cmd.Flags |= queue.FlagLimited
+	}
 	ch.ask(q, &cmd, func(_ *operation, r queue.Reply) error {
 		if e := errCode(r.Code, queueResource(q.VHost, q.Name)); e != nil {
 			ch.removeConsumer(cons)
 			return e
 		}
 		cons.active = true
+		ch.joinShare(cons)
 		if cons.revoked {
 			go ch.revoke(cons)
 		}
@@ -131,6 +135,8 @@ func (ch *channel) addConsumer(m *amqp.BasicConsume, q *meta.Queue) *consumer {
 	}
 	if m.NoAck {
 		cons.prefetch = 0
+	} else {
+		cons.src.part.takers++
 	}
 	if cons.src.windowBytes == 0 || window < cons.src.windowBytes {
 		cons.src.windowBytes = window
@@ -174,6 +180,7 @@ func (ch *channel) removeConsumer(cons *consumer) {
 	}
 	delete(ch.consumers, cons.id)
 	delete(ch.byTag, cons.tag)
+	ch.leaveShare(cons)
 	if ch.recentConsumer == cons {
 		ch.recentConsumer = nil
 	}
@@ -218,15 +225,20 @@ func (ch *channel) BasicCancel(m amqp.BasicCancel) error {
 // BasicCancelOk answers our basic.cancel, which asks for no answer.
 func (ch *channel) BasicCancelOk(amqp.BasicCancelOk) error { return nil }
 
-// BasicQos sets how many unacked deliveries consumers that start from now on may have each. A limit for the channel as a whole is taken as one per consumer.
+// BasicQos sets how many unacked deliveries consumers that start from now on may have each, or with global how many all consumers of the channel may have together, at once. A limit for each takes
+// one for all away, the other way round both hold, as in RabbitMQ.
 func (ch *channel) BasicQos(m amqp.BasicQos) error {
 	if m.PrefetchSize != 0 {
 		return amqp.Errorf(amqp.ReplyNotImplemented, "prefetch_size!=0 (%d)", m.PrefetchSize)
 	}
 	ch.mu.Lock()
-	ch.prefetch = m.PrefetchCount
-	if m.Global {
-		ch.prefetchGlobal = m.PrefetchCount
+	total := int(m.PrefetchCount)
+	if !m.Global {
+		ch.prefetch, total = m.PrefetchCount, 0
+	}
+	if total != ch.share.total {
+		ch.share.total = total
+		ch.wakeCredit()
 	}
 	ch.mu.Unlock()
 	ch.reply(&amqp.BasicQosOk{})

@@ -22,6 +22,8 @@ type source struct {
 	written, drained, drainedBytes uint64 // the last d in the socket, the last one that the queue was told of
 	noAck                          uint64 // the last d that needs no acknowledgement
 	unsettled                      int    // unacked deliveries
+	part                           part   // of a prefetch for the whole channel
+	open                           bool   // the queue has the session: it can be given credit
 	windowBytes                    uint32 // the smallest of its consumers
 	lagging                        bool   // stands in lag.sources
 	gone                           bool   // the queue was deleted
@@ -39,11 +41,14 @@ func (s *source) complete() uint64 {
 	return s.appended
 }
 
-// unacked is a delivery that the client has to settle.
+// unacked is a delivery that the client has to settle. The d of the answer to a basic.get has gotMark.
 type unacked struct {
 	d   uint64
 	src *source
 }
+
+// gotMark tells apart in unacked.d what the prefetch of a channel does not count.
+const gotMark = 1 << 63
 
 // source returns the source for a queue, making it. Called with ch.mu held.
 func (ch *channel) source(q *meta.Queue) *source {
@@ -89,7 +94,12 @@ func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 			ch.keepGot(src, d)
 			continue
 		}
-		if cons := ch.consumer(d.Consumer); cons != nil {
+		cons := ch.consumer(d.Consumer)
+		switch {
+		case cons == nil:
+		case !cons.noAck && ch.share.full():
+			ch.returnSurplus(src, d)
+		default:
 			ch.deliver(cons, src, d)
 		}
 	}
@@ -140,6 +150,11 @@ func (ch *channel) tag(src *source, d *quorum.Delivery, noAck bool) uint64 {
 		return ch.unacked.skip()
 	}
 	src.unsettled++
+	if d.Consumer == 0 {
+		return ch.unacked.put(unacked{d.D | gotMark, src})
+	}
+	src.part.charged++
+	ch.share.charged++
 	return ch.unacked.put(unacked{d.D, src})
 }
 
@@ -196,9 +211,9 @@ func (ch *channel) withoutHeaders(properties []byte) []byte {
 }
 
 // Completed implements quorum.Receiver.
-func (ch *channel) Completed(_ meta.QueueID, done []quorum.Completion) {
+func (ch *channel) Completed(q meta.QueueID, done []quorum.Completion) {
 	defer ch.c.guard()
-	bytes, count, err, finished, revoked := ch.complete(done)
+	bytes, count, err, finished, revoked := ch.complete(q, done)
 	if count > 0 {
 		ch.c.answered(bytes, count)
 	}
@@ -211,7 +226,7 @@ func (ch *channel) Completed(_ meta.QueueID, done []quorum.Completion) {
 }
 
 // complete takes answers: to publishes, whose bytes and number are returned, and to the operation that is under way, which finished says is answered. revoked is an error by which the channel ends.
-func (ch *channel) complete(done []quorum.Completion) (bytes, count int64, err error, finished bool, revoked *amqp.Error) {
+func (ch *channel) complete(q meta.QueueID, done []quorum.Completion) (bytes, count int64, err error, finished bool, revoked *amqp.Error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	for i := range done {
@@ -224,6 +239,8 @@ func (ch *channel) complete(done []quorum.Completion) (bytes, count int64, err e
 			if e, ok := ch.answerLocked(d.Token, d.Reply); ok {
 				err, finished = e, true
 			}
+		case tokenCredit:
+			ch.creditAnswered(q, d.Token&tokenNumber, d.Reply)
 		case tokenClose:
 			ch.closeAnswered()
 		case tokenRevoke:
@@ -258,6 +275,7 @@ func (ch *channel) Gone(q meta.QueueID) {
 	src.gone = true
 	delete(ch.sources, q)
 	ch.recentSource = nil
+	ch.dropShare(src)
 	for _, cons := range ch.consumers {
 		if cons.src == src {
 			ch.cancelled(cons)

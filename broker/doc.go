@@ -5,7 +5,7 @@
 // connection for all that is ready.
 //
 // The parts: listener and registry (Broker), handshake, connection (reader, outbox, watch), channel (publish, confirm, consume, deliver, ack, get,
-// declare, bind, close), permission, errors (the one table of codes and texts), envelope (how a message stands in a queue), client (the same for the
+// share and credit, declare, bind, close), permission, errors (the one table of codes and texts), envelope (how a message stands in a queue), client (the same for the
 // management API, without a socket), stats.
 //
 // Who runs what. One goroutine per connection reads. It handles every whole frame of one read and then flushes the sessions that it touched, so batches
@@ -16,6 +16,7 @@
 //
 // Invariants:
 //   - Every publish ends in an ack or a nack on a channel in confirm mode; an ack is sent when all its queues answered; basic.return comes before it.
+//   - The parts that queues have of a prefetch for the whole channel are together never more than it, whatever is under way.
 //   - Delivery tags rise on the wire; what was written to the socket is told to queues as drained, never more.
 //   - Locks are taken in the order Broker, conn, channel, outbox, and none is held while a Session or the catalogue is called.
 //   - Memory of a connection grows with bytes received and with the windows of its consumers, never with announced sizes; beyond the limits its

@@ -41,6 +41,8 @@ const (
 	tokenClose uint64 = 3 << tokenKindShift
 	// tokenRevoke carries the consumer that is cancelled for want of permission.
 	tokenRevoke uint64 = 4 << tokenKindShift
+	// tokenCredit carries the credit's number in the channel.
+	tokenCredit uint64 = 5 << tokenKindShift
 )
 
 // begin makes the channel wait and returns the token for what is waited for. After what follows it, the executor must not touch the channel.
@@ -201,6 +203,7 @@ func (ch *channel) look(now uint32) {
 		return
 	}
 	ch.expirePublishes(now)
+	ch.lookAtShare(now)
 	late := ch.waiting && ch.op.done != nil && int32(now-ch.op.due) >= 0
 	var what resource
 	if late {

@@ -195,7 +195,7 @@ func (ch *channel) show() Channel {
 	if out.Confirm {
 		out.Unconfirmed = ch.confirm.publishes.len()
 	}
-	out.PrefetchCount, out.PrefetchGlobal = int(ch.prefetch), int(ch.prefetchGlobal)
+	out.PrefetchCount, out.PrefetchGlobal = int(ch.prefetch), ch.share.total
 	s := &ch.stats
 	out.Counts = ChannelCounts{
 		Published: s.published, Confirmed: s.confirmed, Returned: s.returned, Dropped: s.dropped, Delivered: s.delivered, DeliveredNoAck: s.deliveredNoAck,

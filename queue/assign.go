@@ -37,6 +37,7 @@ func (m *Machine) deliver(c *consumer, x *record, out []Effect) []Effect {
 		m.totals.deliveredNoAck++
 	} else {
 		c.unsettled++
+		c.session.unsettled++
 		m.totals.delivered++
 	}
 	m.roster.served(c)

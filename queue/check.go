@@ -31,6 +31,7 @@ type checker struct {
 	consumers  int
 	waiting    int
 	exclusive  int
+	hungry     int
 }
 
 func (k *checker) need(ok bool, format string, args ...any) {
@@ -190,7 +191,7 @@ func (k *checker) session(s *session) {
 	k.tx(s)
 	k.need(s.drained <= s.lastD, "session %d: drained %d, last %d", s.id, s.drained, s.lastD)
 	found := make([]consumer, len(s.consumers)) // what each should count
-	n, last := 0, uint64(0)
+	n, last, unsettled, barred := 0, uint64(0), uint32(0), 0
 	s.out.each(func(d uint64, x *delivery) {
 		n++
 		k.need(d > last && d <= s.lastD, "session %d: delivery %d after %d, last is %d", s.id, d, last, s.lastD)
@@ -201,6 +202,9 @@ func (k *checker) session(s *session) {
 		k.meet(&k.awaySeqs, x.seq)
 		if !x.isNoAck() {
 			k.unacked.add(&x.record)
+			if x.consumer != 0 {
+				unsettled++
+			}
 		}
 		for i, c := range s.consumers {
 			if c.id != x.consumer {
@@ -227,12 +231,21 @@ func (k *checker) session(s *session) {
 		k.need(c.waiting == c.hasCredit(), "consumer %d: waiting %t, credit %t", c.id, c.waiting, c.hasCredit())
 		k.need(c.keepsLimits(), "consumer %d: %d unsettled and %d undrained of %d bytes, prefetch %d, windows %d and %d bytes",
 			c.id, c.unsettled, c.undrained, c.undrainedBytes, c.prefetch, c.windowCount, c.windowBytes)
+		k.need(c.barred == (c.hasOwnCredit() && !c.hasCredit()), "consumer %d: barred %t", c.id, c.barred)
 		if c.exclusive {
 			k.exclusive++
 		}
 		if c.waiting {
 			k.waiting++
 		}
+		if c.barred {
+			barred++
+		}
+	}
+	k.need(s.unsettled == unsettled, "session %d: counted %d unsettled, kept %d", s.id, unsettled, s.unsettled)
+	k.need(s.barred == barred, "session %d: counted %d barred consumers, kept %d", s.id, barred, s.barred)
+	if s.isHungry() {
+		k.hungry++
 	}
 }
 
@@ -253,6 +266,8 @@ func (k *checker) roster() {
 	}
 	k.need(size == k.consumers && r.size == k.consumers, "consumers: counted %d, kept %d and %d", k.consumers, r.size, size)
 	k.need(linked == k.waiting && r.waiting == k.waiting, "waiting consumers: counted %d, kept %d, linked %d", k.waiting, r.waiting, linked)
+	k.need(r.hungry == k.hungry, "sessions that want more: counted %d, kept %d", k.hungry, r.hungry)
+	k.need(k.hungry == 0 || k.m.ready.sums.n == 0 || k.m.sealed, "%d sessions were not told that messages are ready", k.hungry)
 	k.need(r.exclusive == (k.exclusive > 0) && (k.exclusive == 0 || k.consumers == 1), "exclusive: %d of %d consumers, kept %t", k.exclusive, k.consumers, r.exclusive)
 }
 

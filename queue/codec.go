@@ -7,14 +7,14 @@ import (
 
 // Flags that a command of an Op may carry; every other one is malformed.
 const (
-	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration
-	subscribeFlags = FlagNoAck | FlagExclusive
+	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration | FlagImmediate
+	subscribeFlags = FlagNoAck | FlagExclusive | FlagLimited
 	getFlags       = FlagNoAck
 	conditionsAll  = IfUnused | IfEmpty | IfAutoDelete | IfExpired
 )
 
 // IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
-func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpTxCommit || op == OpTouch }
+func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpCredit || op == OpTouch }
 
 // IsKnown tells whether this machine understands the Op.
 func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpRun }
@@ -39,6 +39,9 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	case OpDrained, OpSessionClose:
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, c.To)
+	case OpCredit:
+		dst = codec.AppendUvarint(dst, uint64(c.Session))
+		dst = codec.AppendUvarint(dst, uint64(c.Limit))
 	case OpGet:
 		dst = append(dst, byte(c.Flags))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
@@ -120,6 +123,9 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 	case OpDrained, OpSessionClose:
 		c.Session = readSession(&r)
 		c.To = r.Uvarint()
+	case OpCredit:
+		c.Session = readSession(&r)
+		c.Limit = readUint32(&r)
 	case OpGet:
 		c.Flags = readFlags(&r, getFlags)
 		c.Session = readSession(&r)

@@ -36,6 +36,10 @@ var encodings = []struct {
 	{Command{Op: OpTxEnqueue, Session: 1, Tx: 2, Flags: FlagHasPriority, Priority: 7, BodyBytes: 3, Envelope: []byte("abcd")}, "0a" + "02" + "07" + "01" + "02" + "03" + "04" + "61626364"},
 	{Command{Op: OpTxSettle, Session: 1, Tx: 9, Consumer: 2, From: 3, To: 10, Outcome: OutcomeAck}, "0b" + "01" + "01" + "09" + "02" + "03" + "07"},
 	{Command{Op: OpTxCommit, Session: 1, Tx: 9, To: 130}, "0c" + "01" + "09" + "8201"},
+	{Command{Op: OpCredit, Session: 1, Limit: 300}, "0d" + "01" + "ac02"},
+	{Command{Op: OpCredit, Session: 1, Limit: NoLimit}, "0d" + "01" + "ffffffff0f"},
+	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000"},
+	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "80" + "00" + "01" + "01" + "78"},
 	{Command{Op: OpTick}, "20"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
@@ -72,13 +76,13 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0d", "1f", "29", "ff", // unknown ops
-		"01" + "80" + "01" + "00" + "00",                  // unknown flag
+		"00", "0e", "1f", "29", "ff", // unknown ops
+		"02" + "80" + "01" + "01" + "000000" + "00000000", // unknown flag
 		"01" + "08" + "01" + "00" + "00",                  // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes
 		"02" + "00" + "00" + "01" + "000000" + "00000000", // session 0
 		"02" + "00" + "01" + "00" + "000000" + "00000000", // consumer 0
-		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00",
+		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00", "0d" + "00" + "01", "0d" + "01" + "8080808010",
 		"06" + "00" + "01" + "00" + "01" + "00",                             // outcome 0
 		"06" + "06" + "01" + "00" + "01" + "00",                             // unknown outcome
 		"06" + "01" + "01" + "00" + "00" + "00",                             // from 0

@@ -35,9 +35,10 @@ type Op uint8
 
 // Commands that travel in pipeline batches.
 const (
-	// OpEnqueue adds one message. Fields: Session, Flags, Priority, Expiration, BodyBytes, Envelope. Reply: CodeRejected if the queue is full.
+	// OpEnqueue adds one message. Fields: Session, Flags, Priority, Expiration, BodyBytes, Envelope. Reply: CodeRejected if the queue is full; CodeNoConsumers if FlagImmediate asks for a consumer
+	// that gets it at once, and there is none: it is not stored then.
 	OpEnqueue Op = 1
-	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive).
+	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. With FlagLimited a session without a limit gets the limit 0. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive, Limited).
 	OpSubscribe Op = 2
 	// OpCancel removes a consumer; its unsettled deliveries stay outstanding. Fields: Session, Consumer. Reply.A = the session's last d.
 	OpCancel Op = 3
@@ -65,6 +66,10 @@ const (
 	// OpTxCommit carries out what the session has staged under Tx, in order, if that is To commands and the queue has room for all its messages. Otherwise it carries out nothing and drops it: CodeStale,
 	// CodeRejected. Fields: Session, Tx, To.
 	OpTxCommit Op = 12
+	// OpCredit sets how many deliveries of this queue to consumers of the session may be unsettled at once, those to consumers that have ended included: the queue's part of a channel-wide prefetch. Deliveries
+	// without acknowledgement and answers to a Get neither count nor wait. More than the limit may be outstanding when it is lowered. It takes back the mark that the session wants more (KindReady). Reply.A =
+	// how many are unsettled, B = how many messages are ready, if but for the limit one would go to the session (then the mark is set again), else 0. An unknown session is fine. Fields: Session, Limit.
+	OpCredit Op = 13
 	// OpTouch is OpQuery that counts as a use of the queue: it was declared again.
 	OpTouch Op = 20
 )
@@ -116,8 +121,12 @@ const (
 	FlagNoAck Flags = 1 << 3
 	// FlagExclusive asks for being the only consumer of the queue.
 	FlagExclusive Flags = 1 << 4
+	// FlagLimited says that the consumer's channel has a prefetch of its own, of which this queue has nothing until an OpCredit brings it.
+	FlagLimited Flags = 1 << 5
 	// FlagHasExpiration says that Expiration was set by the publisher.
 	FlagHasExpiration Flags = 1 << 6
+	// FlagImmediate asks for the message to go to a consumer at once or not at all.
+	FlagImmediate Flags = 1 << 7
 )
 
 // Outcome is what a Settle does with a delivery. The numbers stand in logs: only add at the end.
@@ -167,6 +176,8 @@ type Command struct {
 	// WindowBytesDefault and WindowCountDefault; WindowCountMax caps the number.
 	WindowBytes uint32
 	WindowCount uint32
+	// Limit is that of an OpCredit; NoLimit stands for none.
+	Limit uint32
 	// BodyBytes is the length of the message body alone; counts and limits are in it.
 	BodyBytes uint32
 	// Expiration is how long the message may be ready, in milliseconds, at most 2^62.
@@ -182,6 +193,9 @@ type Command struct {
 	// Envelope is the opaque message (exchange, key, header, body), which the machine never looks at. It aliases the encoded batch.
 	Envelope []byte
 }
+
+// NoLimit is the limit of a session that has none.
+const NoLimit = 1<<32 - 1
 
 // Batch is what one node sends to one queue in one Raft proposal. K counts the batches of the pipeline: 1, 2, 3...
 type Batch struct {

@@ -22,6 +22,8 @@ type consumer struct {
 	noAck     bool
 	exclusive bool
 	waiting   bool
+	// barred tells that nothing but the session's limit keeps it from waiting.
+	barred bool
 
 	// place is scratch for snapshots.
 	place int
@@ -29,6 +31,11 @@ type consumer struct {
 
 // hasCredit tells whether the consumer may get some message now. Whether it may get the one at the head depends on its size: see fits.
 func (c *consumer) hasCredit() bool {
+	return c.hasOwnCredit() && (c.noAck || c.session.unsettled < c.session.limit)
+}
+
+// hasOwnCredit is hasCredit but for the limit of the session.
+func (c *consumer) hasOwnCredit() bool {
 	limit := c.prefetch
 	if mutant == mutantPrefetchOffByOne && limit > 0 {
 		limit++
@@ -83,6 +90,7 @@ type roster struct {
 	lines     []line
 	size      int
 	waiting   int
+	hungry    int // sessions that have barred consumers and are not marked as wanting more
 	exclusive bool
 }
 
@@ -113,6 +121,7 @@ func (r *roster) leave(c *consumer) {
 		r.lines[i].unlink(c)
 		r.waiting--
 	}
+	r.bar(c, false)
 	r.lines[i].size--
 	r.size--
 	if c.exclusive {
@@ -123,14 +132,62 @@ func (r *roster) leave(c *consumer) {
 	}
 }
 
-// regained puts a consumer that may have got credit at the end of its line. Credit is lost only by getting a message: see served.
-func (r *roster) regained(c *consumer) {
-	if c.waiting || !c.hasCredit() {
+// place has a consumer wait if it has credit: one that did not stands at the end of its line.
+func (r *roster) place(c *consumer) {
+	has := c.hasCredit()
+	if has != c.waiting {
+		i, _ := r.line(c.priority)
+		if has {
+			r.lines[i].push(c)
+			r.waiting++
+		} else {
+			r.lines[i].unlink(c)
+			r.waiting--
+		}
+	}
+	if c.barred || c.session.limit != NoLimit {
+		r.bar(c, !has && c.hasOwnCredit())
+	}
+}
+
+// placeAll does so for the consumers of a session whose limit has come to bind, or does not bind any more.
+func (r *roster) placeAll(s *session) {
+	for _, c := range s.consumers {
+		r.place(c)
+	}
+}
+
+// bar notes whether only the session's limit keeps a consumer from waiting.
+func (r *roster) bar(c *consumer, barred bool) {
+	if c.barred == barred {
 		return
 	}
-	i, _ := r.line(c.priority)
-	r.lines[i].push(c)
-	r.waiting++
+	s := c.session
+	before := s.isHungry()
+	c.barred = barred
+	if barred {
+		s.barred++
+	} else {
+		s.barred--
+	}
+	r.count(s, before)
+}
+
+// mark notes whether a session is marked as wanting more.
+func (r *roster) mark(s *session, wants bool) {
+	before := s.isHungry()
+	s.wants = wants
+	r.count(s, before)
+}
+
+// count follows a change of what isHungry says of a session.
+func (r *roster) count(s *session, before bool) {
+	switch now := s.isHungry(); {
+	case now && !before:
+		r.hungry++
+	case before && !now:
+		r.hungry--
+	}
 }
 
 // served moves a consumer that just got a message to the end of its line, or out of it.
@@ -144,6 +201,10 @@ func (r *roster) served(c *consumer) {
 		r.lines[i].push(c)
 	} else {
 		r.waiting--
+		r.bar(c, c.hasOwnCredit())
+	}
+	if s := c.session; s.unsettled == s.limit && !c.noAck {
+		r.placeAll(s)
 	}
 }
 
@@ -192,7 +253,11 @@ func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
 	s.lastConsumer = c.id
 	s.consumers = append(s.consumers, c) // ids rise, so the order holds
 	m.roster.join(c)
-	m.roster.regained(c)
+	if cmd.Flags&FlagLimited != 0 && s.limit == NoLimit {
+		s.limit = 0
+		m.roster.placeAll(s)
+	}
+	m.roster.place(c)
 	m.hadConsumer, m.unusedDue, m.lastUse = true, false, m.seenMillis
 	return Reply{}
 }

@@ -13,14 +13,16 @@
 //   - Each level of priority hands out its messages in order of seq, returned ones included; the highest level goes first.
 //   - A session's delivery numbers rise by one and are never reused; an outstanding delivery has been acquired at least once.
 //   - No consumer has more unsettled deliveries than its prefetch, nor more undrained ones than its windows (but for one message in an empty byte window).
-//   - While a message is ready, every consumer that it fits to has no credit, unless the entry's budget ran out (then NextDeadline is in the past) or the queue is sealed.
+//   - A session gets nothing that needs an acknowledgement while its consumers, past ones included, have as many unsettled deliveries as its limit.
+//   - While a message is ready, every consumer that it fits to has no credit, unless the entry's budget ran out (then NextDeadline is in the past) or the queue is sealed; and every session that nothing but its
+//     limit keeps from it was told so since its last OpCredit.
 //   - One pipeline per node incarnation and gen; one incarnation per node; none that was declared dead.
 //   - One log entry does bounded work; the rest waits for OpTick.
 //
 // # Files
 //
 // command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
-// repeats and fences; session.go, consumer.go, assign.go and settle.go are the life of a delivery; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
+// repeats and fences; session.go, consumer.go, assign.go and settle.go are the life of a delivery, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
 // structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go, restore.go and check.go the state as a whole. mutant.go lists the planted
 // bugs that the tests must find.
 package queue

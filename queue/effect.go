@@ -20,6 +20,8 @@ const (
 	KindEvicted Kind = 6
 	// KindDead: message Seq died for Reason and waits in the outbox.
 	KindDead Kind = 7
+	// KindReady: but for its limit a message would go to Session at (Node, Boot); Ready messages there are. The session is marked and not told again until an OpCredit takes the mark back.
+	KindReady Kind = 8
 )
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
@@ -31,6 +33,7 @@ type Effect struct {
 	Index         uint32
 	DeliveryCount uint32
 	AcquiredCount uint32
+	Ready         uint32
 	Node          NodeID
 	BootCounter   uint64
 	Session       SessionID
@@ -55,6 +58,8 @@ func (e Effect) String() string {
 		return "unused"
 	case KindEvicted:
 		return fmt.Sprintf("evicted n%d.%d", e.Node, e.BootCounter)
+	case KindReady:
+		return fmt.Sprintf("ready n%d.%d/s%d count=%d", e.Node, e.BootCounter, e.Session, e.Ready)
 	}
 	if e.Kind == KindDead {
 		return fmt.Sprintf("dead #%d %s", e.Seq, e.Reason)

@@ -147,6 +147,8 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 		return m.stageSettle(p, cmd, out)
 	case OpTxCommit:
 		return m.commitTx(p, cmd, out)
+	case OpCredit:
+		return m.credit(p, cmd, out)
 	}
 	invariant.Failf("op %d in a batch", cmd.Op)
 	return Reply{}, out
@@ -186,16 +188,25 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 // after does what any command may have made possible: messages that are due die, others go to consumers, what is too much gives way, and the last consumer of an auto-delete queue is
 // reported.
 func (m *Machine) after(out []Effect) []Effect {
-	ok, out := m.expire(out)
-	if ok { // else the head may be dead
-		out = m.assign(out)
-	}
+	out = m.distribute(out)
 	if m.cfg.Overflow == DropHead {
 		out = m.overflow(out)
+	}
+	if m.roster.hungry > 0 && m.ready.sums.n > 0 && !m.sealed {
+		out = m.tellHungry(out)
 	}
 	if m.unusedDue && len(m.returning) == 0 {
 		m.unusedDue = false
 		out = append(out, Effect{Kind: KindUnused})
+	}
+	return out
+}
+
+// distribute lets messages die that are due and gives others to consumers.
+func (m *Machine) distribute(out []Effect) []Effect {
+	ok, out := m.expire(out)
+	if ok { // else the head may be dead
+		out = m.assign(out)
 	}
 	return out
 }
@@ -220,6 +231,9 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	if m.ready.sums.n == 0 && !m.sealed && m.budget.assignments > 0 {
 		// What assign would do next, without the way through ready.
 		to = m.roster.pick(x.bytes)
+	}
+	if to == nil && cmd.Flags&FlagImmediate != 0 && mutant != mutantImmediateWaits {
+		return Reply{Code: CodeNoConsumers}, out
 	}
 	full := to == nil && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
 	if full && patient {

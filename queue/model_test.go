@@ -195,6 +195,7 @@ type generator struct {
 	gens       map[NodeID]uint64 // less one
 	priorities bool
 	limits     bool
+	limited    bool
 	bulk       int
 }
 
@@ -205,7 +206,7 @@ func generate(seed uint64) *history {
 		h.b.returns, h.b.releases, h.b.assignments, h.b.deaths = 1000, 1000, 1000, 1000
 	}
 	g.limits = g.IntN(2) == 0
-	g.o, g.priorities, g.bulk = newOracle(h.b), g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
+	g.o, g.priorities, g.limited, g.bulk = newOracle(h.b), g.IntN(2) == 0, g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
 	for now := int64(0); len(h.steps) < modelSteps; {
 		s := g.step()
 		h.steps = append(h.steps, s)
@@ -324,6 +325,9 @@ func (g *generator) commands(id PipelineID) []Command {
 		if g.IntN(20) == 0 {
 			c.Flags |= FlagRedelivered
 		}
+		if g.IntN(12) == 0 {
+			c.Flags |= FlagImmediate
+		}
 		if g.priorities && g.IntN(2) == 0 {
 			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(g.IntN(6))
 		}
@@ -344,12 +348,17 @@ func (g *generator) commands(id PipelineID) []Command {
 		if g.IntN(15) == 0 {
 			c.Flags |= FlagExclusive
 		}
+		if g.limited {
+			c.Flags |= Flags(g.IntN(4)/3^1) * FlagLimited
+		}
 	case n < 55:
 		c.Op, c.Consumer = OpCancel, 1+ConsumerID(g.IntN(int(s.lastConsumer)+1))
 	case n < 68:
 		c.Op, c.To = OpDrained, near(s.lastD)
 	case n < 74:
 		c.Op, c.Flags = OpGet, Flags(g.IntN(2))*FlagNoAck
+	case n < 79 && g.limited:
+		c.Op, c.Limit = OpCredit, []uint32{0, 1, 2, 3, 4, NoLimit}[g.IntN(6)]
 	case n < 92:
 		c.Op, c.Outcome = OpSettle, Outcome(1+g.IntN(5))
 		if xs := g.o.outstanding(s, 1, s.lastD); len(xs) > 0 {
@@ -403,8 +412,8 @@ func TestModelReaches(t *testing.T) {
 			met[fmt.Sprintf("overdue %t", r.m.unusedDue)] = true
 		}
 	}
-	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
-		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code sealed,effect 1,effect 2,effect 3,effect 5,effect 7,"+
+	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {
 			t.Errorf("never met: %s", want)

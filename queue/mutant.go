@@ -24,5 +24,9 @@ const (
 	mutantTxSettlesEarly
 	mutantTxPartCommitted
 	mutantTxSurvivesClose
+	mutantLimitForgetsCancelled
+	mutantMarkStays
+	mutantSyncForgetsReady
+	mutantImmediateWaits
 	mutantsEnd
 )

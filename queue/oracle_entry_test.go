@@ -227,6 +227,9 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 			continue
 		}
 		sy := SessionSync{Session: id, LastD: s.lastD}
+		if s.wants {
+			sy.Ready = max(1, uint64(len(o.in(oReady))))
+		}
 		for _, k := range o.consumers {
 			if k.session == s {
 				sy.Consumers = append(sy.Consumers, k.id)

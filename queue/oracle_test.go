@@ -50,6 +50,8 @@ type oSession struct {
 	tx             TxNumber
 	staged         []*Command  // of the open transaction, in order
 	stagedAs       []*oMessage // what the enqueues of them made
+	limit          uint32
+	wants          bool
 }
 
 type oPipeline struct {
@@ -151,6 +153,17 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			o.work()
 			return Reply{A: s.lastD}
 		}
+	case OpCredit:
+		if s != nil {
+			s.limit, s.wants = c.Limit, false
+			o.takeTurns()
+			o.assignAll()
+			reply := Reply{A: uint64(o.unsettled(s))}
+			if n := len(o.in(oReady)); n > 0 && o.hungry(s) {
+				s.wants, reply.B = true, uint64(n)
+			}
+			return reply
+		}
 	}
 	return Reply{}
 }
@@ -172,6 +185,9 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	var k *oConsumer
 	if len(o.in(oReady)) == 0 && !o.sealed && o.assign > 0 {
 		k = o.chosen(x)
+	}
+	if k == nil && c.Flags&FlagImmediate != 0 {
+		return Reply{Code: CodeNoConsumers}
 	}
 	full := k == nil && o.cfg.Overflow != DropHead && o.over(1, uint64(x.bytes))
 	var reply Reply
@@ -275,7 +291,7 @@ func (o *oracle) session(p *oPipeline, id SessionID) *oSession {
 }
 
 func (o *oracle) open(p *oPipeline, id SessionID) *oSession {
-	s := &oSession{pipeline: p, id: id}
+	s := &oSession{pipeline: p, id: id, limit: NoLimit}
 	o.sessions = append(o.sessions, s)
 	return s
 }
@@ -306,6 +322,9 @@ func (o *oracle) subscribe(p *oPipeline, s *oSession, c *Command) Reply {
 		k.windowOf = WindowCountDefault
 	}
 	o.consumers = append(o.consumers, k)
+	if c.Flags&FlagLimited != 0 && s.limit == NoLimit {
+		s.limit = 0
+	}
 	o.hadConsumer, o.due, o.lastUse = true, false, o.seen
 	o.takeTurns()
 	return Reply{}
@@ -346,6 +365,30 @@ func (o *oracle) load(k *oConsumer) (unsettled uint32, undrained, bytes uint64) 
 }
 
 func (o *oracle) credit(k *oConsumer) bool {
+	return o.ownCredit(k) && (k.noAck || k.session.limit == NoLimit || o.unsettled(k.session) < k.session.limit)
+}
+
+// unsettled is what consumers of a session have, had they ended or not.
+func (o *oracle) unsettled(s *oSession) (n uint32) {
+	for _, x := range o.messages {
+		if x.place == oOut && x.session == s && x.consumer != 0 && !x.noAck {
+			n++
+		}
+	}
+	return n
+}
+
+// hungry tells whether nothing but its limit keeps a session from a message, and it was not told.
+func (o *oracle) hungry(s *oSession) bool {
+	for _, k := range o.consumers {
+		if k.session == s && o.ownCredit(k) && !o.credit(k) {
+			return !s.wants
+		}
+	}
+	return false
+}
+
+func (o *oracle) ownCredit(k *oConsumer) bool {
 	unsettled, undrained, bytes := o.load(k)
 	return (k.prefetch == 0 || unsettled < k.prefetch) && undrained < k.windowOf && (undrained == 0 || bytes < k.windowBytes)
 }
@@ -404,6 +447,21 @@ func (o *oracle) assignable() (*oMessage, *oConsumer) {
 }
 
 func (o *oracle) after() {
+	o.assignAll()
+	for x := o.mustGo(); x != nil && o.deaths > 0; x = o.mustGo() {
+		o.deaths--
+		o.die(x, ReasonMaxLength)
+	}
+	if ready := o.in(oReady); len(ready) > 0 && !o.sealed {
+		o.tell(uint32(len(ready)))
+	}
+	if o.due && len(o.in(oReturning)) == 0 {
+		o.due = false
+		o.emit(Effect{Kind: KindUnused})
+	}
+}
+
+func (o *oracle) assignAll() {
 	for ok := o.expire(); ok && o.assign > 0; {
 		x, k := o.assignable()
 		if k == nil {
@@ -411,13 +469,23 @@ func (o *oracle) after() {
 		}
 		o.give(x, k)
 	}
-	for x := o.mustGo(); x != nil && o.deaths > 0; x = o.mustGo() {
-		o.deaths--
-		o.die(x, ReasonMaxLength)
+}
+
+// tell tells those sessions that want more how many messages are ready.
+func (o *oracle) tell(ready uint32) {
+	var told []*oSession
+	for _, s := range o.sessions {
+		if o.hungry(s) {
+			s.wants = true
+			told = append(told, s)
+		}
 	}
-	if o.due && len(o.in(oReturning)) == 0 {
-		o.due = false
-		o.emit(Effect{Kind: KindUnused})
+	sort.Slice(told, func(i, j int) bool {
+		a, b := told[i].pipeline.id, told[j].pipeline.id
+		return a.less(b) || a == b && told[i].id < told[j].id
+	})
+	for _, s := range told {
+		o.emit(Effect{Kind: KindReady, Node: s.pipeline.id.Node, BootCounter: s.pipeline.id.Boot.Counter, Session: s.id, Ready: ready})
 	}
 }
 

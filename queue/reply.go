@@ -28,6 +28,8 @@ const (
 	CodeGap Code = 10
 	// CodeSealed: the queue is about to be deleted.
 	CodeSealed Code = 11
+	// CodeNoConsumers: an Enqueue with FlagImmediate found no consumer; nothing was stored.
+	CodeNoConsumers Code = 12
 )
 
 // Reply answers one command. A, B and C are explained at the Op.
@@ -129,6 +131,8 @@ type SessionSync struct {
 	Session   SessionID
 	LastD     uint64
 	Consumers []ConsumerID
+	// Ready is not 0 if the session is marked as wanting more than its limit (KindReady): how many messages are ready, or 1.
+	Ready uint64
 	// Deliveries are the outstanding ones with D above the asked one, as KindDeliver effects in order of D.
 	Deliveries []Effect
 }

@@ -298,7 +298,7 @@ func (r *restorer) outcome() []byte {
 	o := codec.NewReader(r.Bytes())
 	for last := int64(-1); o.Len() > 0; {
 		x := readException(&o)
-		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeUnavailable, "outcome of a batch")
+		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeNoConsumers, "outcome of a batch")
 		last = int64(x.Index)
 		dst = appendException(dst, x.Index, &x.Reply)
 	}
@@ -306,7 +306,11 @@ func (r *restorer) outcome() []byte {
 }
 
 func (r *restorer) session(p *pipeline) {
-	s := &session{pipeline: p, id: SessionID(r.Uvarint()), lastD: r.Uvarint(), drained: r.Uvarint(), lastConsumer: readConsumer(&r.Reader)}
+	s := &session{pipeline: p, id: SessionID(r.Uvarint()), lastD: r.Uvarint(), drained: r.Uvarint(), lastConsumer: readConsumer(&r.Reader), limit: NoLimit}
+	if r.version > 2 {
+		s.limit = readUint32(&r.Reader) - 1
+		s.wants = r.Bool()
+	}
 	n := len(p.sessions)
 	r.need(s.id > 0 && (n == 0 || p.sessions[n-1].id < s.id), "order of sessions")
 	r.need(r.m.sessions < r.m.bounds.sessions && s.drained <= s.lastD && s.lastD <= numberMax, "session")
@@ -388,6 +392,9 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (
 	r.m.away.add(x.seq)
 	if !x.isNoAck() {
 		r.m.unacked.add(&x)
+		if id != 0 {
+			s.unsettled++
+		}
 	}
 	if c == nil {
 		return d, x.seq, x.born
@@ -415,6 +422,8 @@ func (r *restorer) waiting() {
 				r.need(c.keepsLimits(), "limits of a consumer")
 				if c.hasCredit() {
 					credited++
+				} else {
+					m.roster.bar(c, c.hasOwnCredit())
 				}
 			}
 		}
@@ -437,5 +446,6 @@ func (r *restorer) waiting() {
 		m.roster.waiting++
 		last = at
 	}
+	r.need(m.roster.hungry == 0 || m.ready.sums.n == 0 || m.sealed, "session that wants more")
 	r.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "unused queue")
 }

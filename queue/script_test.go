@@ -138,6 +138,9 @@ func stateString(m *Machine) string {
 		fmt.Fprintf(&b, "pipeline n%d.%d k=%d\n", p.id.Node, p.id.Boot.Counter, p.lastK)
 		for _, s := range p.sessions {
 			fmt.Fprintf(&b, "  s%d d=%d drained=%d", s.id, s.lastD, s.drained)
+			if s.limit != NoLimit {
+				fmt.Fprintf(&b, " limit=%d/%d wants=%t", s.unsettled, s.limit, s.wants)
+			}
 			for _, c := range s.consumers {
 				fmt.Fprintf(&b, " c%d(unsettled=%d undrained=%d/%dB waiting=%t)", c.id, c.unsettled, c.undrained, c.undrainedBytes, c.waiting)
 			}
@@ -178,7 +181,11 @@ func syncString(st SyncState) string {
 		b.WriteString("\n")
 	}
 	for _, s := range st.Sessions {
-		fmt.Fprintf(&b, "session s%d d=%d consumers=%v\n", s.Session, s.LastD, s.Consumers)
+		fmt.Fprintf(&b, "session s%d d=%d consumers=%v", s.Session, s.LastD, s.Consumers)
+		if s.Ready > 0 {
+			fmt.Fprintf(&b, " ready=%d", s.Ready)
+		}
+		b.WriteString("\n")
 		for _, e := range s.Deliveries {
 			b.WriteString("  " + e.String() + "\n")
 		}

@@ -16,7 +16,16 @@ type session struct {
 	recent         *consumer   // one of consumers, or nil: the one that was looked up last
 	out            outstanding
 	tx             *tx // what it has staged, or nil
+
+	// unsettled counts the deliveries to its consumers, past ones included, that need an acknowledgement; limit is how many they may be, see OpCredit. barred counts its consumers that only the limit
+	// keeps from waiting; wants is the mark that it was told so.
+	unsettled, limit uint32
+	barred           int
+	wants            bool
 }
+
+// isHungry tells that the session is to be told as soon as a message is ready.
+func (s *session) isHungry() bool { return s.barred > 0 && !s.wants }
 
 // consumer returns the consumer with that id, nil if there is none (any more).
 func (s *session) consumer(id ConsumerID) *consumer {
@@ -36,7 +45,7 @@ func (s *session) consumer(id ConsumerID) *consumer {
 
 // openSession adds a session, which the pipeline must not have.
 func (m *Machine) openSession(p *pipeline, id SessionID) *session {
-	s := &session{pipeline: p, id: id}
+	s := &session{pipeline: p, id: id, limit: NoLimit}
 	i := p.searchSession(id)
 	p.sessions = append(p.sessions, nil)
 	copy(p.sessions[i+1:], p.sessions[i:])
@@ -66,7 +75,7 @@ func (m *Machine) drain(p *pipeline, cmd *Command, out []Effect) []Effect {
 		if c := s.consumer(x.consumer); c != nil && mutant != mutantDrainKeepsWindow {
 			c.undrained--
 			c.undrainedBytes -= uint64(x.bytes)
-			m.roster.regained(c)
+			m.roster.place(c)
 		}
 		if x.isNoAck() {
 			seq := x.seq

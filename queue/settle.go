@@ -49,7 +49,14 @@ func (o Outcome) settlesNoAck() bool { return o == OutcomeAck || o == OutcomeRet
 // forgive takes a delivery that ends off the counts of its consumer.
 func (m *Machine) forgive(s *session, d uint64, x *delivery) {
 	c := s.consumer(x.consumer)
+	counts := x.consumer != 0 && !x.isNoAck()
+	if counts && !(mutant == mutantLimitForgetsCancelled && c == nil) {
+		s.unsettled--
+	}
 	if c == nil {
+		if counts && s.unsettled+1 == s.limit {
+			m.roster.placeAll(s)
+		}
 		return
 	}
 	if d > s.drained && mutant != mutantReturnForgetsWindow {
@@ -59,7 +66,11 @@ func (m *Machine) forgive(s *session, d uint64, x *delivery) {
 	if !x.isNoAck() {
 		c.unsettled--
 	}
-	m.roster.regained(c)
+	if counts && s.unsettled+1 == s.limit {
+		m.roster.placeAll(s)
+	} else {
+		m.roster.place(c)
+	}
 }
 
 // finish carries out the outcome for a message whose delivery was taken away.

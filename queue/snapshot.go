@@ -6,7 +6,7 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 )
 
-// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths, limits and transactions.
+// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths, limits of queues and sessions, and transactions.
 const snapshotVersion = 3
 
 // recordHasCounts marks an encoded record that has acquired and failures, recordHasDue one that has due; they share an octet with the record's flags.
@@ -223,6 +223,8 @@ func (s *session) appendTo(dst []byte) []byte {
 	dst = codec.AppendUvarint(dst, s.lastD)
 	dst = codec.AppendUvarint(dst, s.drained)
 	dst = codec.AppendUvarint(dst, uint64(s.lastConsumer))
+	dst = codec.AppendUvarint(dst, uint64(s.limit+1)) // NoLimit is 0
+	dst = codec.AppendBool(dst, s.wants)
 	dst = codec.AppendUvarint(dst, uint64(len(s.consumers)))
 	for _, c := range s.consumers {
 		dst = codec.AppendUvarint(dst, uint64(c.id))

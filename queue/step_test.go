@@ -101,7 +101,7 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed"}
+	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeNoConsumers: "no-consumers"}
 
 var conditionNames = []struct {
 	name string
@@ -179,14 +179,9 @@ func commandString(c *Command) string {
 		}
 		word(c.Flags&FlagPersistent != 0, "persistent")
 		word(c.Flags&FlagRedelivered != 0, "redelivered")
+		word(c.Flags&FlagImmediate != 0, "immediate")
 	case OpSubscribe:
-		fmt.Fprintf(&b, "subscribe s%d c%d", c.Session, c.Consumer)
-		pair("prefetch", int64(c.Prefetch))
-		pair("bytes", int64(c.WindowBytes))
-		pair("count", int64(c.WindowCount))
-		pair("priority", int64(c.ConsumerPriority))
-		word(c.Flags&FlagNoAck != 0, "noack")
-		word(c.Flags&FlagExclusive != 0, "exclusive")
+		b.WriteString(subscribeString(c))
 	case OpCancel:
 		fmt.Fprintf(&b, "cancel s%d c%d", c.Session, c.Consumer)
 	case OpDrained:
@@ -204,6 +199,11 @@ func commandString(c *Command) string {
 	case OpSessionClose:
 		fmt.Fprintf(&b, "close s%d", c.Session)
 		pair("to", int64(c.To))
+	case OpCredit:
+		fmt.Fprintf(&b, "credit s%d", c.Session)
+		if c.Limit != NoLimit {
+			fmt.Fprintf(&b, " limit=%d", c.Limit)
+		}
 	case OpConfigure:
 		b.WriteString(configString(&c.Config))
 	case OpSeal:
@@ -332,6 +332,27 @@ func parseOutboxCommand(l *script.Line) Command {
 	return c
 }
 
+func subscribeString(c *Command) string {
+	s := fmt.Sprintf("subscribe s%d c%d", c.Session, c.Consumer)
+	for _, f := range []struct {
+		key string
+		v   int64
+	}{{"prefetch", int64(c.Prefetch)}, {"bytes", int64(c.WindowBytes)}, {"count", int64(c.WindowCount)}, {"priority", int64(c.ConsumerPriority)}} {
+		if f.v != 0 {
+			s += fmt.Sprintf(" %s=%d", f.key, f.v)
+		}
+	}
+	for _, f := range []struct {
+		flag Flags
+		word string
+	}{{FlagNoAck, " noack"}, {FlagExclusive, " exclusive"}, {FlagLimited, " limited"}} {
+		if c.Flags&f.flag != 0 {
+			s += f.word
+		}
+	}
+	return s
+}
+
 // parseStep reads a script line. The pipeline is at=node.boot.nonce.gen, 1.1.0.1 unless told; k=+1 or k=-1 is an offset; times=n repeats a command within the batch.
 func parseStep(t *testing.T, lines []*script.Line) step {
 	t.Helper()
@@ -381,7 +402,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 	case "tx-enqueue", "tx-settle", "tx-commit":
 		return parseTxCommand(t, l)
 	case "enqueue":
-		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered)}
+		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered) | flag("immediate", FlagImmediate)}
 		if p := l.Int("priority", -1); p >= 0 {
 			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(p)
 		}
@@ -392,7 +413,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 	case "subscribe":
 		return Command{Op: OpSubscribe, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c"))), Prefetch: uint32(l.Int("prefetch", 0)),
 			WindowBytes: uint32(l.Int("bytes", 0)), WindowCount: uint32(l.Int("count", 0)), ConsumerPriority: int32(l.Int("priority", 0)),
-			Flags: flag("noack", FlagNoAck) | flag("exclusive", FlagExclusive)}
+			Flags: flag("noack", FlagNoAck) | flag("exclusive", FlagExclusive) | flag("limited", FlagLimited)}
 	case "cancel":
 		return Command{Op: OpCancel, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c")))}
 	case "drained":
@@ -408,10 +429,12 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 			}
 		}
 		return c
-	case "close":
-		return Command{Op: OpSessionClose, Session: session(), To: to}
 	case "purge", "query", "touch", "tick":
 		return Command{Op: map[string]Op{"purge": OpPurge, "query": OpQuery, "touch": OpTouch, "tick": OpTick}[l.Verb]}
+	case "close":
+		return Command{Op: OpSessionClose, Session: session(), To: to}
+	case "credit":
+		return Command{Op: OpCredit, Session: session(), Limit: uint32(l.Int("limit", NoLimit))}
 	case "configure":
 		return Command{Op: OpConfigure, Config: parseConfig(l)}
 	case "seal":

@@ -29,7 +29,11 @@ func (m *Machine) Sync(id PipelineID, answeredK uint64, marks []SessionMark) Syn
 		if len(bySession) > 0 && bySession[0].Session == s.id {
 			seen = bySession[0].LastD
 		}
-		st.Sessions = append(st.Sessions, s.sync(seen))
+		ss := s.sync(seen)
+		if s.wants && mutant != mutantSyncForgetsReady {
+			ss.Ready = max(m.ready.sums.n, 1)
+		}
+		st.Sessions = append(st.Sessions, ss)
 	}
 	return st
 }

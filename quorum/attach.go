@@ -17,6 +17,7 @@ const (
 	eventRetry                        // batch k changed nothing and must be offered again
 	eventFenced                       // the node's boot was declared dead
 	eventEvicted                      // the node's sessions were ended here: it must attach and learn what had been applied
+	eventReady                        // a session of the node wants more than its limit; k messages are ready
 )
 
 // event is one item of the stream from a serving replica to an attached node.
@@ -53,7 +54,7 @@ type attachRequest struct {
 
 // sink takes the stream of an attachment: this node's pipeline, or the connection to another node. Its methods are called one at a time, in log order, and do not block.
 type sink interface {
-	// synced is called first, with what the node lacks: outcomes in st, deliveries with their bodies.
+	// synced is called first, with what the node lacks: outcomes in st, deliveries with their bodies, and which sessions want more.
 	synced(st queue.SyncState, deliveries []event, index uint64)
 	// events takes a run of events; index is the log index that the stream has reached with them.
 	events(evs []event, index uint64)

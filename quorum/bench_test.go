@@ -36,6 +36,8 @@ func (k *settler) Completed(_ meta.QueueID, done []Completion) {
 
 func (k *settler) Deliver(_ meta.QueueID, d []Delivery) { k.work <- d[len(d)-1].D }
 
+func (*settler) Ready(meta.QueueID, uint64) {}
+
 func (k *settler) Cancelled(meta.QueueID, queue.ConsumerID) {}
 func (k *settler) Gone(meta.QueueID)                        {}
 

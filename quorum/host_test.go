@@ -53,6 +53,8 @@ func (c *recorder) Cancelled(_ meta.QueueID, consumer queue.ConsumerID) {
 	c.wake.Broadcast()
 }
 
+func (*recorder) Ready(meta.QueueID, uint64) {}
+
 func (c *recorder) Gone(meta.QueueID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -514,6 +514,10 @@ func (p *pipeline) take(evs []event) {
 			if s := p.session(ev.session); s != nil {
 				s.recv.Cancelled(p.q, ev.consumer)
 			}
+		case eventReady:
+			if s := p.session(ev.session); s != nil {
+				s.recv.Ready(p.q, ev.k)
+			}
 		case eventRetry:
 			p.soon(&p.retrying, limits.SealRetryMillis, p.retry)
 		case eventFenced:

@@ -181,6 +181,8 @@ func (c *counter) Completed(_ meta.QueueID, done []Completion) {
 	c.wake.Broadcast()
 }
 
+func (*counter) Ready(meta.QueueID, uint64) {}
+
 func (c *counter) Deliver(meta.QueueID, []Delivery)         {}
 func (c *counter) Cancelled(meta.QueueID, queue.ConsumerID) {}
 func (c *counter) Gone(meta.QueueID)                        {}

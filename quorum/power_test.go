@@ -84,6 +84,8 @@ func (l *ledger) Completed(_ meta.QueueID, done []Completion) {
 	}
 }
 
+func (*ledger) Ready(meta.QueueID, uint64) {}
+
 func (l *ledger) Deliver(meta.QueueID, []Delivery)         {}
 func (l *ledger) Cancelled(meta.QueueID, queue.ConsumerID) {}
 func (l *ledger) Gone(meta.QueueID)                        {}

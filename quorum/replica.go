@@ -113,6 +113,8 @@ func (r *replica) collect(result *queue.Result) {
 			r.evs = append(r.evs, event{kind: eventCancel, node: e.Node, boot: e.BootCounter, session: e.Session, consumer: e.Consumer})
 		case queue.KindEvicted:
 			r.evs = append(r.evs, event{kind: eventEvicted, node: e.Node, boot: e.BootCounter})
+		case queue.KindReady:
+			r.evs = append(r.evs, event{kind: eventReady, node: e.Node, boot: e.BootCounter, session: e.Session, k: uint64(e.Ready)})
 		case queue.KindUnused:
 			r.unused = true
 		}
@@ -233,6 +235,9 @@ func (r *replica) serve(req attachRequest, to sink) *attachment {
 	for _, ss := range st.Sessions {
 		for i := range ss.Deliveries {
 			deliveries = append(deliveries, r.delivery(&ss.Deliveries[i]))
+		}
+		if ss.Ready > 0 {
+			deliveries = append(deliveries, event{kind: eventReady, node: a.node, boot: a.boot, session: ss.Session, k: ss.Ready})
 		}
 	}
 	kept := make([]*attachment, 0, len(r.served)+1)

@@ -24,6 +24,9 @@ type Receiver interface {
 	Deliver(q meta.QueueID, deliveries []Delivery)
 	// Cancelled says that the queue removed a consumer by its own decision.
 	Cancelled(q meta.QueueID, consumer queue.ConsumerID)
+	// Ready says that but for the session's limit there (queue.OpCredit) it would get a message: so many are ready. It is not said again until the session's next OpCredit, except when
+	// the node attaches anew.
+	Ready(q meta.QueueID, messages uint64)
 	// Gone says that the queue was deleted, or that it gave up on this node, which could not reach it for long: the session's consumers there have ended, its deliveries need no settling. Of a
 	// deleted queue unanswered commands were completed with CodeGone before.
 	Gone(q meta.QueueID)

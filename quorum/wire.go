@@ -88,6 +88,9 @@ func appendEvent(dst []byte, e *event) []byte {
 	case eventCancel:
 		dst = codec.AppendUvarint(dst, uint64(e.session))
 		return codec.AppendUvarint(dst, uint64(e.consumer))
+	case eventReady:
+		dst = codec.AppendUvarint(dst, uint64(e.session))
+		return codec.AppendUvarint(dst, e.k)
 	}
 	return codec.AppendUvarint(dst, e.k) // eventRetry, eventFenced, eventEvicted
 }
@@ -108,6 +111,8 @@ func readEvents(r *codec.Reader, node queue.NodeID, boot uint64) []event {
 			e.envelope = r.Bytes()
 		case eventCancel:
 			e.session, e.consumer = queue.SessionID(r.Uvarint()), queue.ConsumerID(r.Uvarint())
+		case eventReady:
+			e.session, e.k = queue.SessionID(r.Uvarint()), r.Uvarint()
 		case eventRetry, eventFenced, eventEvicted:
 			e.k = r.Uvarint()
 		default:

@@ -26,4 +26,7 @@ const (
 
 	// DrainedIdleMillis is how long after the last delivery an idle session reports what it has drained. Used by broker.
 	DrainedIdleMillis = 20
+
+	// CreditSilentMillis is how long a queue may leave a change of its part of a channel-wide prefetch unanswered before the part is lent to other queues. Used by broker.
+	CreditSilentMillis = 1000
 )

@@ -31,7 +31,6 @@ var elsewhere = map[string]string{
 var pendings = map[string]string{
 	"tx":              "transactions are not there yet",
 	"direct reply-to": "direct reply-to is not there yet",
-	"channel qos":     "basic.qos with global is not there yet",
 	"topic":           "topic permissions are not there yet",
 	"limits":          "limits of users and virtual hosts are not there yet",
 	"consistent hash": "the exchange type is not there yet",

@@ -66,6 +66,9 @@ func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 // Cancelled implements quorum.Receiver.
 func (ch *channel) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+// Ready implements quorum.Receiver.
+func (*channel) Ready(meta.QueueID, uint64) {}
+
 // Gone implements quorum.Receiver.
 func (ch *channel) Gone(meta.QueueID) {}
 

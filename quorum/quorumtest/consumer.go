@@ -200,6 +200,9 @@ func (k *Consumer) Cancelled(meta.QueueID, queue.ConsumerID) {
 	k.signal()
 }
 
+// Ready implements quorum.Receiver.
+func (*Consumer) Ready(meta.QueueID, uint64) {}
+
 // Gone implements quorum.Receiver.
 func (k *Consumer) Gone(meta.QueueID) { k.fenced() }
 

@@ -111,6 +111,9 @@ func (p *Publisher) Deliver(q meta.QueueID, _ []quorum.Delivery) {
 // Cancelled implements quorum.Receiver.
 func (p *Publisher) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+// Ready implements quorum.Receiver.
+func (*Publisher) Ready(meta.QueueID, uint64) {}
+
 // Gone implements quorum.Receiver.
 func (p *Publisher) Gone(meta.QueueID) { p.stop() }
 
