@@ -34,6 +34,10 @@ type Options struct {
 	FrameBytesMax, UntunedFrameBytesMax int
 	// ChannelMax bounds the channels of a connection, ConsumersPerChannelMax the consumers of a channel, BodyBytesMax a message body.
 	ChannelMax, ConsumersPerChannelMax, BodyBytesMax int
+	// ConnectionMax bounds the connections that have opened a virtual host, ChannelsPerNodeMax the channels of all of them; 0 for no bound.
+	ConnectionMax, ChannelsPerNodeMax int
+	// Intercept edits the properties of published messages, flags and values of a content header, before they are routed; nil for none. It returns what it got or a new slice.
+	Intercept func(properties []byte) []byte
 	// LoopbackUsers are the users that may connect from the loopback addresses only.
 	LoopbackUsers []string
 	// Mechanisms are the login mechanisms that clients are offered, sorted; AMQPLAIN and PLAIN if nil. EXTERNAL is offered to those that showed a certificate.

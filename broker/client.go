@@ -83,6 +83,9 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	if err != nil {
 		return false, err
 	}
+	if edit := b.opt.Intercept; edit != nil {
+		properties = edit(properties)
+	}
 	v, err := amqp.ScanProperties(properties)
 	if err != nil {
 		return false, err

@@ -179,6 +179,14 @@ func errUserConnections(user string, most int64) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyNotAllowed, "connection refused for user '%s': user connection limit (%d) is reached", user, most)
 }
 
+func errNodeConnections(most int) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyNotAllowed, "connection refused: node connection limit (%d) is reached", most)
+}
+
+func errNodeChannels(node string, most int) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyNotAllowed, "number of channels opened on node '%s' has reached the maximum allowed limit of (%d)", node, most)
+}
+
 func errUserChannels(user string, most int64) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyNotAllowed, "number of channels opened for user '%s' has reached the maximum allowed user limit of (%d)", user, most)
 }
@@ -254,8 +262,13 @@ func errReason(r *meta.Reply, what resource) *amqp.Error {
 func errRareReason(r *meta.Reply, what resource) *amqp.Error {
 	switch r.Reason {
 	case meta.ReasonLimit:
-		if r.Field == "queues" {
+		switch r.Field {
+		case "queues":
 			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare queue '%s': queue limit in cluster (%d) is reached", what.Name, r.Count)
+		case "exchanges":
+			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare exchange '%s': exchange limit of %d is reached", what.Name, r.Count)
+		case "vhosts":
+			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot create vhost '%s': vhost limit of %d is reached", what.Name, r.Count)
 		}
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "%s: the limit of %d %s is reached", what, r.Count, r.Field)
 	case meta.ReasonTooLong:

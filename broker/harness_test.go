@@ -157,6 +157,14 @@ func (c *rawClient) login(user string, tune amqp.ConnectionTuneOk) {
 // loginWith is login with properties.
 func (c *rawClient) loginWith(user string, properties amqp.Table, tune amqp.ConnectionTuneOk) {
 	c.tb.Helper()
+	c.tuned(user, properties, tune)
+	c.send(0, &amqp.ConnectionOpen{VirtualHost: "/"})
+	c.expect("connection.open-ok")
+}
+
+// tuned goes through the handshake up to connection.open.
+func (c *rawClient) tuned(user string, properties amqp.Table, tune amqp.ConnectionTuneOk) {
+	c.tb.Helper()
 	go func() { _, _ = io.WriteString(c.nc, amqp.ProtocolHeader) }()
 	if _, ok := c.method().(*amqp.ConnectionStart); !ok {
 		c.tb.Fatal("no connection.start")
@@ -166,8 +174,6 @@ func (c *rawClient) loginWith(user string, properties amqp.Table, tune amqp.Conn
 		c.tb.Fatal("no connection.tune")
 	}
 	c.send(0, &tune)
-	c.send(0, &amqp.ConnectionOpen{VirtualHost: "/"})
-	c.expect("connection.open-ok")
 }
 
 // open logs in as guest and opens channel 1.

@@ -75,6 +75,9 @@ func (ch *channel) publishHeader(payload []byte) error {
 		return errBodyTooLarge(h.BodySize, most)
 	}
 	p := &ch.publishing
+	if edit := ch.c.b.opt.Intercept; edit != nil {
+		h.Properties = edit(h.Properties)
+	}
 	p.env.b = binary.BigEndian.AppendUint32(p.env.b, uint32(len(h.Properties)))
 	p.env.b = append(p.env.b, h.Properties...)
 	p.body, p.size = len(p.env.b), h.BodySize

@@ -12,6 +12,7 @@ import (
 // few times a second what it serves of users and virtual hosts with a limit, so that a limit may be exceeded only by what comes to several nodes at the same moment.
 type usage struct {
 	mu     sync.Mutex
+	all    userUse // of this node
 	users  map[string]*userUse
 	vhosts map[string]int // connections
 	others map[meta.NodeID]*toldUse
@@ -78,6 +79,9 @@ func (b *Broker) countConnection(c *conn, view *meta.View, vhost string) *amqp.E
 	now := b.tick.Load()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if most := b.opt.ConnectionMax; most > 0 && u.all.connections >= most {
+		return errNodeConnections(most)
+	}
 	if most, ok := meta.LimitOf(view.VHostLimits(vhost), meta.MaxConnections); ok && int64(u.vhostOf(vhost, now)) >= most {
 		return errVHostConnections(vhost, c.user, most)
 	}
@@ -90,6 +94,7 @@ func (b *Broker) countConnection(c *conn, view *meta.View, vhost string) *amqp.E
 	if u.users[c.user] == nil {
 		u.users[c.user] = &userUse{}
 	}
+	u.all.connections++
 	u.users[c.user].connections++
 	u.vhosts[vhost]++
 	c.counted = countedConn{vhost: vhost, user: u.users[c.user]}
@@ -113,6 +118,8 @@ func (b *Broker) uncountConnection(c *conn) {
 		return
 	}
 	c.counted = countedConn{}
+	u.all.channels -= n.channels
+	u.all.connections--
 	n.user.channels -= n.channels
 	if n.user.connections--; n.user.connections == 0 {
 		delete(u.users, c.user)
@@ -122,16 +129,20 @@ func (b *Broker) uncountConnection(c *conn) {
 	}
 }
 
-// countChannel counts a channel that opens, unless the user's limit forbids it.
+// countChannel counts a channel that opens, unless a limit forbids it.
 func (b *Broker) countChannel(c *conn) *amqp.Error {
 	limits := b.host.Catalogue().View.UserLimits(c.user)
 	u := &b.usage
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if most := b.opt.ChannelsPerNodeMax; most > 0 && u.all.channels >= most {
+		return errNodeChannels(b.nodeName(), most)
+	}
 	if most, ok := meta.LimitOf(limits, meta.MaxChannels); ok && int64(u.userOf(c.user, b.tick.Load()).channels) >= most {
 		return errUserChannels(c.user, most)
 	}
 	if c.counted.user != nil {
+		u.all.channels++
 		c.counted.user.channels++
 		c.counted.channels++
 	}
@@ -144,6 +155,7 @@ func (b *Broker) uncountChannel(c *conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c.counted.channels > 0 {
+		u.all.channels--
 		c.counted.user.channels--
 		c.counted.channels--
 	}
@@ -224,4 +236,12 @@ func (b *Broker) told(node meta.NodeID, payload []byte) {
 			delete(u.others, id)
 		}
 	}
+}
+
+// nodeName is the node's name as clients know it.
+func (b *Broker) nodeName() string {
+	if n := b.host.Catalogue().View.Node(b.host.Node()); n != nil {
+		return n.Name
+	}
+	return ""
 }

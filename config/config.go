@@ -63,6 +63,10 @@ type AMQP struct {
 	ChannelMax int
 	// ConsumersPerChannelMax bounds the consumers of one channel.
 	ConsumersPerChannelMax int
+	// ConnectionMax bounds the connections of the node: 0 for what its open files allow, Infinite for none. ChannelsPerNodeMax bounds their channels, 0 for none.
+	ConnectionMax, ChannelsPerNodeMax int
+	// StampTime and StampNode say which published messages get the time and the node's name.
+	StampTime, StampNode Stamp
 	// BodyBytesMax is the largest message body accepted.
 	BodyBytesMax int
 	// PublishTimeout is when a publish that its targets have not answered is nacked.
@@ -79,6 +83,22 @@ type Alarms struct {
 	MemoryLimitBytes uint64
 }
 
+// Infinite stands for no bound where 0 is another one.
+const Infinite = -1
+
+// Stamp says what becomes of published messages that have a header, or have it not.
+type Stamp uint8
+
+// The values of Stamp. They are not persisted.
+const (
+	// StampNever: nothing.
+	StampNever Stamp = 0
+	// StampMissing: those without it get it.
+	StampMissing Stamp = 1
+	// StampAlways: all get it anew.
+	StampAlways Stamp = 2
+)
+
 // Cluster is the part of Config for traffic between nodes.
 type Cluster struct {
 	// Name is the cluster's name as clients see it; the node's name unless configured.
@@ -89,6 +109,8 @@ type Cluster struct {
 	Advertise string
 	// Join are the addresses of nodes to join.
 	Join []string
+	// QueuesMax, ExchangesMax and VHostsMax bound what the cluster may have for this node to make another one; 0 for none.
+	QueuesMax, ExchangesMax, VHostsMax int
 	// Secret is what nodes prove to each other, empty if none is set.
 	Secret string
 }

@@ -32,6 +32,8 @@ const (
 	Path Type = 10
 	// Fraction takes a decimal number that is not negative, as 0.6.
 	Fraction Type = 11
+	// Count takes a decimal integer, or infinity, which is read as 0.
+	Count Type = 12
 )
 
 // String returns the type's name as the documentation prints it.
@@ -59,6 +61,8 @@ func (t Type) String() string {
 		return "path"
 	case Fraction:
 		return "fraction"
+	case Count:
+		return "integer or infinity"
 	}
 	return "unknown"
 }

@@ -73,6 +73,41 @@ var generalKeys = []Key{
 		apply: func(c *Config, _ string, v value) { c.AMQP.ConsumersPerChannelMax = int(v.number) },
 	},
 	{
+		Name: "connection_max", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "Connections that the node serves; beyond it connection.open is refused with 530 NOT_ALLOWED. Unset: what the limit of open files allows.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.ConnectionMax = countOf(v) },
+	},
+	{
+		Name: "channel_max_per_node", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "Channels that all connections of the node may have open; beyond it channel.open is refused with 530 NOT_ALLOWED.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.ChannelsPerNodeMax = int(v.number) },
+	},
+	{
+		Name: "cluster_queue_limit", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "Queues that the cluster may have for this node to declare another one; beyond it 406 PRECONDITION_FAILED.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.QueuesMax = int(v.number) },
+	},
+	{
+		Name: "cluster_exchange_limit", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "The same for exchanges, the predeclared ones among them.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.ExchangesMax = int(v.number) },
+	},
+	{
+		Name: "vhost_max", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "The same for virtual hosts.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.VHostsMax = int(v.number) },
+	},
+	{
+		Name: "message_interceptors.incoming.set_header_timestamp.overwrite", Type: Bool,
+		Doc:   "Published messages get the header `timestamp_in_ms` and the property timestamp: where they have none, with `true` in any case.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.StampTime = stampOf(v.on) },
+	},
+	{
+		Name: "message_interceptors.incoming.set_header_routing_node.overwrite", Type: Bool,
+		Doc:   "Published messages get the header `x-routed-by` with the name of the node that routes them: where they have none, with `true` in any case.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.StampNode = stampOf(v.on) },
+	},
+	{
 		Name: "max_message_size", Type: Bytes, Default: strconv.Itoa(limits.BodyBytesMax), Min: 1, Max: limits.BodyBytesCeiling,
 		Doc:   "Largest message body. A larger one is refused at its content header with 406 PRECONDITION_FAILED.",
 		apply: func(c *Config, _ string, v value) { c.AMQP.BodyBytesMax = int(v.number) },
@@ -212,6 +247,21 @@ var generalKeys = []Key{
 		Doc:   "Lowest level that is written to standard error.",
 		apply: func(c *Config, _ string, v value) { c.LogLevel = logLevels[v.text] },
 	},
+}
+
+// countOf is a Count of which the default is not infinity.
+func countOf(v value) int {
+	if v.number == 0 {
+		return Infinite
+	}
+	return int(v.number)
+}
+
+func stampOf(overwrite bool) Stamp {
+	if overwrite {
+		return StampAlways
+	}
+	return StampMissing
 }
 
 // levelNone is above every level that is logged.

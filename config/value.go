@@ -37,6 +37,13 @@ func (k *Key) parse(text string) (value, *problem) {
 		if v.number, p = parseInt(text); p == nil {
 			p = k.bound(v.number, text, strconv.FormatInt)
 		}
+	case Count:
+		if text == "infinity" {
+			break
+		}
+		if v.number, p = parseInt(text); p == nil {
+			p = k.bound(v.number, text, strconv.FormatInt)
+		}
 	case Bytes:
 		if v.number, p = parseBytes(text); p == nil {
 			p = k.bound(v.number, text, formatBytes)

@@ -84,12 +84,20 @@ func checkReady(c *call) error {
 	return healthy(c)
 }
 
-// checkConnections is GET /health/checks/below-node-connection-limit. There is no limit.
+// checkConnections is GET /health/checks/below-node-connection-limit.
 func checkConnections(c *call) error {
-	n := c.s.sampler.snapshot().node
-	return c.checked("", func(w *writer) {
-		w.Uint("connections", n.connections())
-		w.Str("limit", "infinity")
+	n, most := c.s.sampler.snapshot().node.connections(), c.s.opt.ConnectionMax
+	reason := ""
+	if most > 0 && n >= uint64(most) {
+		reason = "node connection limit is reached"
+	}
+	return c.checked(reason, func(w *writer) {
+		w.Uint("connections", n)
+		if most > 0 {
+			w.Int("limit", int64(most))
+		} else {
+			w.Str("limit", "infinity")
+		}
 	})
 }
 

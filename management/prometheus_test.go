@@ -154,3 +154,14 @@ func TestSetNodeLimits(t *testing.T) {
 		t.Error("a refused request set a limit")
 	}
 }
+
+func TestConnectionLimitCheck(t *testing.T) {
+	const path = "/api/health/checks/below-node-connection-limit"
+	f := newFixture(t)
+	f.want(f.do("guest", http.MethodGet, path, ""), 200, `"limit":"infinity"`)
+	f = newFixture(t, func(o *Options) { o.ConnectionMax = 1 })
+	f.want(f.do("guest", http.MethodGet, path, ""), 200, `{"status":"ok","connections":0,"limit":1}`)
+	f.broker.totals.ConnectionsOpened = 1
+	f.s.sampler.tick(time.Now())
+	f.want(f.do("guest", http.MethodGet, path, ""), 503, `{"status":"failed","reason":"node connection limit is reached","connections":1,"limit":1}`)
+}

@@ -124,6 +124,8 @@ type Options struct {
 	Listeners func() []Listener
 	// Ready returns nil while the node serves clients, else why it does not; a nil Ready is always ready.
 	Ready func() error
+	// ConnectionMax is how many connections the node serves; 0 for no bound.
+	ConnectionMax int
 	// Watch looks after memory and disk space. It is needed.
 	Watch Watch
 	// DataDir is where the node keeps its data; ConfigFiles is what its settings were read from. Both are shown to monitoring users.

@@ -43,6 +43,8 @@ type Config struct {
 	BodiesInMemoryBytes int64
 	// CheckpointLogBytes is how much log a queue writes between two checkpoints; 0 = limits.CheckpointLogBytes.
 	CheckpointLogBytes int64
+	// Ceilings bound what the cluster may have for this node to make another one.
+	Ceilings Ceilings
 	// Cluster tells how other nodes are reached; the zero value runs the node alone.
 	Cluster Cluster
 	// OnFenced is called when the cluster declared this incarnation of the node dead while it lived: its clients must go. The node has a new incarnation when it returns.

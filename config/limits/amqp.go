@@ -64,6 +64,12 @@ const (
 	UnauthenticatedConnectionsMax = 4_096
 )
 
+// Open files that a node keeps for itself, which connection_max leaves alone unless configured: one in OwnFilesShare of the limit, and at least OwnFiles or half of it. Used by internal/node.
+const (
+	OwnFilesShare = 10
+	OwnFiles      = 256
+)
+
 // Bounds of values on the wire.
 const (
 	// ShortStringBytesMax is the longest short string: names, routing keys, consumer tags. Its length is one octet. Used by amqp and meta.

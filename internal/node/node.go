@@ -179,7 +179,8 @@ func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener
 	}
 	return quorum.Open(ctx, quorum.Config{
 		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
-		Cluster: quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join}, OnFenced: n.fenced,
+		Ceilings: quorum.Ceilings{Queues: n.cfg.Cluster.QueuesMax, Exchanges: n.cfg.Cluster.ExchangesMax, VHosts: n.cfg.Cluster.VHostsMax},
+		Cluster:  quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join}, OnFenced: n.fenced,
 	})
 }
 
@@ -212,6 +213,7 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 	return broker.New(broker.Options{
 		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
+		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
 		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers,
 		Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})

@@ -14,7 +14,7 @@ import (
 func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, watch *alarm.Monitor, web, metrics []door, cluster net.Listener) {
 	n.http = slices.Concat([]door{{"clustering", cluster, nil}}, web, metrics)
 	api := management.New(management.Options{
-		Host: host, Broker: clients, Watch: watch, Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
+		Host: host, Broker: clients, Watch: watch, ConnectionMax: connectionMax(n.cfg.AMQP.ConnectionMax), Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
 		Secret: n.secret, SessionLife: n.cfg.LoginSession, PathPrefix: n.cfg.PathPrefix,
 		Listeners: n.listeners,
 	})

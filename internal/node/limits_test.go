@@ -1,0 +1,22 @@
+package node
+
+import (
+	"math"
+	"testing"
+
+	"github.com/warrenmq/warren/config"
+)
+
+func TestConnectionMax(t *testing.T) {
+	for files, want := range map[uint64]int{0: 0, math.MaxUint64: 0, 100: 50, 1024: 768, 65536: 58983, 1 << 20: 943719} {
+		if got := filesForClients(files); got != want {
+			t.Errorf("%d open files: %d connections, want %d", files, got, want)
+		}
+	}
+	if got := connectionMax(7); got != 7 {
+		t.Errorf("configured 7: %d", got)
+	}
+	if got := connectionMax(config.Infinite); got != 0 {
+		t.Errorf("configured infinity: %d", got)
+	}
+}

@@ -1,0 +1,37 @@
+package quorum
+
+import "github.com/warrenmq/warren/meta"
+
+// Ceilings bound what the cluster may have for this node to make another one; 0 is no bound. Each node has its own, so they are judged before a command goes to the catalogue, by this node's view.
+type Ceilings struct{ Queues, Exchanges, VHosts int }
+
+// refuses returns the refusal of a command, if there is one.
+func (c *Ceilings) refuses(v *meta.View, cmd *meta.Command) (meta.Reply, bool) {
+	kind, most, reached := "", 0, false
+	switch cmd.Op {
+	case meta.OpDeclareQueue:
+		kind, most = "queues", c.Queues
+		reached = most > 0 && v.Queue(cmd.Queue.VHost, cmd.Queue.Name) == nil && v.QueueCountAll() >= most
+	case meta.OpDeclareExchange:
+		kind, most = "exchanges", c.Exchanges
+		reached = most > 0 && v.Exchange(cmd.Exchange.VHost, cmd.Exchange.Name) == nil && exchangeCount(v) >= most
+	case meta.OpPutVHost:
+		kind, most = "vhosts", c.VHosts
+		reached = most > 0 && v.VHost(cmd.VHost.Name) == nil && vhostCount(v) >= most
+	}
+	return meta.Reply{Reason: meta.ReasonLimit, Field: kind, Count: uint64(most)}, reached
+}
+
+func exchangeCount(v *meta.View) (n int) {
+	for h := range v.VHosts() {
+		n += v.ExchangeCount(h.Name)
+	}
+	return n
+}
+
+func vhostCount(v *meta.View) (n int) {
+	for range v.VHosts() {
+		n++
+	}
+	return n
+}
