@@ -161,7 +161,9 @@ func TestConnectionLimitCheck(t *testing.T) {
 	f.want(f.do("guest", http.MethodGet, path, ""), 200, `"limit":"infinity"`)
 	f = newFixture(t, func(o *Options) { o.ConnectionMax = 1 })
 	f.want(f.do("guest", http.MethodGet, path, ""), 200, `{"status":"ok","connections":0,"limit":1}`)
+	f.broker.mu.Lock()
 	f.broker.totals.ConnectionsOpened = 1
+	f.broker.mu.Unlock()
 	f.s.sampler.tick(time.Now())
 	f.want(f.do("guest", http.MethodGet, path, ""), 503, `{"status":"failed","reason":"node connection limit is reached","connections":1,"limit":1}`)
 }
