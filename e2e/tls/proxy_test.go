@@ -99,7 +99,11 @@ func startProxied(t *testing.T, settings ...string) *stage {
 
 // TestHTTPS serves the HTTP API with TLS, too.
 func TestHTTPS(t *testing.T) {
-	s := start(t)
+	metrics, err := harness.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, "prometheus.ssl.listen = "+metrics)
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: s.client()}}
 	answer, err := client.Get("https://guest:guest@" + s.https + "/api/overview?columns=listeners")
 	if err != nil {
@@ -124,6 +128,9 @@ func TestHTTPS(t *testing.T) {
 		if !found[want] {
 			t.Errorf("no listener %s among %v", want, overview.Listeners)
 		}
+	}
+	if scraped, err := client.Get("https://" + metrics + "/metrics"); err != nil || scraped.StatusCode != http.StatusOK {
+		t.Errorf("metrics over TLS: %v, %v", scraped, err)
 	}
 	if state := answer.TLS; state.Version != tls.VersionTLS13 {
 		t.Errorf("TLS version %x", state.Version)

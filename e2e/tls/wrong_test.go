@@ -70,3 +70,15 @@ func TestWrongPort(t *testing.T) {
 		}
 	})
 }
+
+// TestFilesThatCannotBeUsed end the start with a line that names setting and file.
+func TestFilesThatCannotBeUsed(t *testing.T) {
+	s := prepare(t, "ssl_options.keyfile = /nowhere/key.pem")
+	if err := s.broker.Exec(); err != nil {
+		t.Fatal(err)
+	}
+	code, err := s.broker.Process().Wait(startTimeout)
+	if err != nil || code != 65 || !strings.Contains(s.broker.Log(), "warren: ssl_options.*: the key /nowhere/key.pem: no such file or directory; put it right or name others") {
+		t.Errorf("exit code %d, %v: %s", code, err, s.broker.Log())
+	}
+}

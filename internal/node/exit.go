@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/warrenmq/warren/config"
 	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/datadir"
@@ -14,6 +15,8 @@ import (
 const (
 	// ExitData: files in the data directory are damaged or of a version that this binary does not read.
 	ExitData = 65
+	// ExitCertificate: a file that settings name for TLS cannot be used; the same as for a mistake in the settings.
+	ExitCertificate = config.ExitConfig
 	// ExitPort: an address cannot be listened on.
 	ExitPort = 69
 	// ExitInternal: something that only a bug or a failing disk explains.
@@ -32,6 +35,22 @@ type ListenError struct {
 	Err error
 }
 
+// CertificateError says that a file that a setting names for TLS cannot be used.
+type CertificateError struct {
+	// Prefix begins the names of the settings.
+	Prefix string
+	// Err names the file and what is wrong with it.
+	Err error
+}
+
+// Error names the settings and the file.
+func (e *CertificateError) Error() string {
+	return fmt.Sprintf("%s*: %s; put it right or name others", e.Prefix, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *CertificateError) Unwrap() error { return e.Err }
+
 // Error names address and key, and the way out.
 func (e *ListenError) Error() string {
 	why := e.Err.Error()
@@ -46,6 +65,7 @@ func (e *ListenError) Unwrap() error { return e.Err }
 
 // ExitCode tells the process's exit code for an error of Run.
 func ExitCode(err error) int {
+	var certificate *CertificateError
 	var listen *ListenError
 	var refused *quorum.JoinError
 	var locked *datadir.LockedError
@@ -56,6 +76,8 @@ func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &certificate):
+		return ExitCertificate
 	case errors.As(err, &listen):
 		return ExitPort
 	case errors.As(err, &refused), errors.Is(err, quorum.ErrReplaced):

@@ -26,21 +26,22 @@ type certificates struct {
 func (n *node) openCertificates() error {
 	var all []*tlsconf.Store
 	for _, set := range []struct {
+		name string // begins those of its settings
 		at   **tlsconf.Store
 		opt  tlsconf.Options
 		used bool
 		alpn []string
 	}{
-		{&n.certs.amqp, n.cfg.AMQP.TLS, len(n.cfg.AMQP.ListenTLS) > 0, nil},
-		{&n.certs.management, n.cfg.Management.TLS, n.cfg.Management.ListenTLS != "", []string{"http/1.1"}},
-		{&n.certs.metrics, n.cfg.Metrics.TLS, n.cfg.Metrics.ListenTLS != "", []string{"http/1.1"}},
+		{"ssl_options.", &n.certs.amqp, n.cfg.AMQP.TLS, len(n.cfg.AMQP.ListenTLS) > 0, nil},
+		{"management.ssl.", &n.certs.management, n.cfg.Management.TLS, n.cfg.Management.ListenTLS != "", []string{"http/1.1"}},
+		{"prometheus.ssl.", &n.certs.metrics, n.cfg.Metrics.TLS, n.cfg.Metrics.ListenTLS != "", []string{"http/1.1"}},
 	} {
 		if !set.used {
 			continue
 		}
 		store, err := tlsconf.Open(set.opt, n.log, set.alpn...)
 		if err != nil {
-			return err
+			return &CertificateError{set.name, err}
 		}
 		*set.at = store
 		all = append(all, store)
