@@ -43,9 +43,15 @@ func (ch *channel) recover(requeue bool) error {
 	if !requeue {
 		return errUnimplemented("requeue=false")
 	}
-	if err := ch.settle(0, true, queue.OutcomeReturn); err != nil {
-		return err
+	ch.mu.Lock()
+	if ch.state == chanOpen {
+		ch.eachUnsettled(ch.unacked.last(), func(tag uint64) {
+			ch.addToRun(*ch.unacked.at(tag), queue.OutcomeReturn)
+			ch.unacked.drop(tag)
+		})
 	}
+	ch.mu.Unlock()
+	ch.touch()
 	ch.submitRuns()
 	return nil
 }
@@ -62,9 +68,14 @@ func (ch *channel) settle(tag uint64, multiple bool, outcome queue.Outcome) erro
 	switch {
 	case multiple && tag == 0:
 		tag = ch.unacked.last()
-	case ch.unacked.at(tag) == nil:
+	case ch.unacked.at(tag) == nil || ch.tx.holds(tag):
 		ch.mu.Unlock()
 		return errUnknownTag(tag)
+	}
+	if ch.transactional.Load() {
+		ch.holdSettlements(tag, multiple, outcome)
+		ch.mu.Unlock()
+		return nil
 	}
 	if multiple {
 		ch.unacked.dropThrough(tag, func(u unacked) {

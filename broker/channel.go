@@ -49,6 +49,8 @@ type channel struct {
 	creditDue  bool          // what was settled may be of use to other queues
 	current    amqp.MethodID // what is being handled
 	confirming bool          // as confirm.on
+	// transactional is set by tx.select and stays so.
+	transactional atomic.Bool
 
 	mu       sync.Mutex
 	state    chanState
@@ -66,6 +68,8 @@ type channel struct {
 	crediting      bool      // a goroutine gives credit
 	creditSerial   uint64
 	confirm        confirm
+	tx             tx
+	committing     *committing // the commit that is under way, or nil
 	unacked        span[unacked]
 	sources        map[meta.QueueID]*source
 	recentSource   *source

@@ -41,23 +41,6 @@ func (ch *channel) AccessRequest(amqp.AccessRequest) error {
 	return nil
 }
 
-// TxSelect is not served.
-func (ch *channel) TxSelect(amqp.TxSelect) error {
-	ch.mu.Lock()
-	confirms := ch.confirm.on
-	ch.mu.Unlock()
-	if confirms {
-		return errConfirmToTx()
-	}
-	return errUnimplemented("tx")
-}
-
-// TxCommit is an error: no channel is transactional.
-func (ch *channel) TxCommit(amqp.TxCommit) error { return errNotTransactional() }
-
-// TxRollback is an error: no channel is transactional.
-func (ch *channel) TxRollback(amqp.TxRollback) error { return errNotTransactional() }
-
 // fail closes the channel with an error. It may be called by anybody that holds no lock.
 func (ch *channel) fail(e *amqp.Error) {
 	ch.mu.Lock()
@@ -94,6 +77,7 @@ func (ch *channel) startEnd(state chanState, inline bool) {
 	ch.state = max(ch.state, state)
 	ch.setGate()
 	served := len(ch.sources) > 0
+	ch.tx.clear(ch.c)
 	ch.backlog, ch.setAside = nil, 0
 	ch.mu.Unlock()
 	ch.c.signal()

@@ -31,6 +31,9 @@ type published struct {
 
 // ConfirmSelect turns confirms on. Doing so again changes nothing.
 func (ch *channel) ConfirmSelect(m amqp.ConfirmSelect) error {
+	if ch.transactional.Load() {
+		return errTxToConfirm()
+	}
 	ch.mu.Lock()
 	if f := &ch.confirm; !f.on {
 		f.on = true

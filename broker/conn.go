@@ -59,6 +59,8 @@ type conn struct {
 
 	// inflight is what was published and not answered, bodies what has begun to arrive and not ended, in bytes.
 	inflightBytes, inflightCount, bodyBytes atomic.Int64
+	// txBytes is what its channels hold for transactions that are not committed.
+	txBytes atomic.Int64
 
 	// operations is how many channels have an operation under way.
 	operations atomic.Int32

@@ -241,6 +241,12 @@ func (ch *channel) complete(q meta.QueueID, done []quorum.Completion) (bytes, co
 			}
 		case tokenCredit:
 			ch.creditAnswered(q, d.Token&tokenNumber, d.Reply)
+		case tokenCommit:
+			b, n, e, ok := ch.commitAnsweredLocked(d.Reply.Code)
+			bytes, count = bytes+b, count+n
+			if ok {
+				err, finished = e, true
+			}
 		case tokenClose:
 			ch.closeAnswered()
 		case tokenRevoke:

@@ -129,6 +129,22 @@ func errConfirmToTx() *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot switch from confirm to tx mode")
 }
 
+func errTxToConfirm() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot switch from tx to confirm mode")
+}
+
+func errPartialTx() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "partial tx completion").At(amqp.MethodTxCommit)
+}
+
+func errTxBytes(most int) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "uncommitted messages of the connection exceed %d bytes", most)
+}
+
+func errTxCommands(most int) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "transaction exceeds %d messages", most)
+}
+
 func errNotTransactional() *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "channel is not transactional")
 }

@@ -461,7 +461,7 @@ func (s *fakeSession) Submit(id meta.QueueID, cmd *queue.Command, token uint64) 
 	}
 	s.mu.Unlock()
 	cmd.Session = s.id
-	consumes := cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet
+	consumes := cmd.Op == queue.OpSubscribe || cmd.Op == queue.OpGet || cmd.Op == queue.OpTxEnqueue || cmd.Op == queue.OpTxSettle
 	if err := q.submit(s, cmd, token); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type operation struct {
 	// done is called with ch.mu held when the queue has answered; it may append frames. The error closes the channel.
 	done func(*operation, queue.Reply) error
 	due  uint32 // tick at which the operation has failed
+	late error  // how it has failed then; nil: as any operation on a queue that does not answer
 	// got is the message of a basic.get, which comes before its completion.
 	got got
 	// then, which done may set, goes on with the operation in a goroutine and may block.
@@ -43,6 +44,8 @@ const (
 	tokenRevoke uint64 = 4 << tokenKindShift
 	// tokenCredit carries the credit's number in the channel.
 	tokenCredit uint64 = 5 << tokenKindShift
+	// tokenCommit belongs to the one commit that is under way.
+	tokenCommit uint64 = 6 << tokenKindShift
 )
 
 // begin makes the channel wait and returns the token for what is waited for. After what follows it, the executor must not touch the channel.
@@ -205,13 +208,15 @@ func (ch *channel) look(now uint32) {
 	ch.expirePublishes(now)
 	ch.lookAtShare(now)
 	late := ch.waiting && ch.op.done != nil && int32(now-ch.op.due) >= 0
-	var what resource
+	var err error
 	if late {
-		what = ch.op.what
+		if err = ch.op.late; err == nil {
+			err = errTimeout(ch.op.what)
+		}
 		ch.op.done = nil
 	}
 	ch.mu.Unlock()
 	if late {
-		ch.finish(errTimeout(what))
+		ch.finish(err)
 	}
 }

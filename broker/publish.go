@@ -159,9 +159,14 @@ func (ch *channel) publish() error {
 		ch.publishTo.toConfirm++
 	}
 	ch.touch()
-	if len(targets) == 0 {
-		ch.unroutable()
-	} else {
+	switch {
+	case ch.transactional.Load():
+		if err := ch.hold(); err != nil {
+			return err
+		}
+	case len(targets) == 0:
+		ch.unroutable(p)
+	default:
 		ch.enqueue(targets)
 	}
 	if cap(p.env.b) > envelopeBytesPooled {
@@ -321,14 +326,7 @@ func (ch *channel) hideBCC() {
 func (ch *channel) enqueue(targets []meta.QueueID) {
 	p, w := &ch.publishing, ch.w
 	cmd := &w.command
-	*cmd = queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(p.size), Envelope: p.env.b}
-	if mode, _ := w.view.DeliveryMode(); mode == 2 {
-		cmd.Flags |= queue.FlagPersistent
-	}
-	if priority, ok := w.view.Priority(); ok {
-		cmd.Flags |= queue.FlagHasPriority
-		cmd.Priority = priority
-	}
+	*cmd = ch.enqueueCommand(p)
 	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets))
 	for i, q := range targets {
 		if i > 0 && !ch.c.publishRoom() { // a message may go to many queues
@@ -347,6 +345,19 @@ func (ch *channel) enqueue(targets []meta.QueueID) {
 	ch.touch()
 }
 
+// enqueueCommand is the command for a message whose properties are in ch.w.view.
+func (ch *channel) enqueueCommand(p *publishing) queue.Command {
+	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(p.size), Envelope: p.env.b}
+	if mode, _ := ch.w.view.DeliveryMode(); mode == 2 {
+		cmd.Flags |= queue.FlagPersistent
+	}
+	if priority, ok := ch.w.view.Priority(); ok {
+		cmd.Flags |= queue.FlagHasPriority
+		cmd.Priority = priority
+	}
+	return cmd
+}
+
 // awaitLease holds a publish back while the node may not trust its view of the catalogue (PROTOCOL 5); false: for longer than a publish may take.
 func (ch *channel) awaitLease() bool {
 	b := ch.c.b
@@ -361,17 +372,18 @@ func (ch *channel) refuse() {
 	defer ch.mu.Unlock()
 	ch.stats.published++
 	if ch.state == chanOpen {
+		ch.tx.lost = ch.transactional.Load()
 		ch.confirmed(ch.confirm.publishes.skip(), false)
 		ch.wakeConfirms()
 	}
 }
 
-// unroutable returns or drops a message that no queue gets; either way it is confirmed.
-func (ch *channel) unroutable() {
-	p, c := &ch.publishing, ch.c
+// unroutable returns or drops a message that no queue gets; either way it is confirmed. False: the connection has ended.
+func (ch *channel) unroutable(p *publishing) bool {
+	c := ch.c
 	if p.mandatory {
 		if !c.admitReply(ch.w) {
-			return
+			return false
 		}
 		c.b.totals.returned.Add(1)
 	} else {
@@ -381,21 +393,22 @@ func (ch *channel) unroutable() {
 	defer ch.mu.Unlock()
 	ch.stats.published++
 	if ch.state != chanOpen {
-		return
+		return false
 	}
 	if p.mandatory {
 		ch.stats.returned++
-		ch.appendReturn()
+		ch.appendReturn(p)
 	} else {
 		ch.stats.dropped++
 	}
 	ch.confirmed(ch.confirm.publishes.skip(), true)
 	ch.wakeConfirms()
+	return true
 }
 
 // appendReturn appends the message to the output as basic.return. Called with ch.mu held.
-func (ch *channel) appendReturn() {
-	p, c := &ch.publishing, ch.c
+func (ch *channel) appendReturn(p *publishing) {
+	c := ch.c
 	env, o := p.env.b, &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -51,12 +51,15 @@ type Channel struct {
 	Number      int
 	User, VHost string
 	// State is running or closing.
-	State                         string
-	PeerHost                      string
-	PeerPort                      int
-	Confirm                       bool
-	Consumers                     int
-	Unacked, Unconfirmed          int
+	State                string
+	PeerHost             string
+	PeerPort             int
+	Confirm              bool
+	Consumers            int
+	Unacked, Unconfirmed int
+	// Transactional tells of tx.select. Uncommitted messages and UncommittedAcks wait for a commit; the latter are not in Unacked.
+	Transactional                 bool
+	Uncommitted, UncommittedAcks  int
 	PrefetchCount, PrefetchGlobal int
 	// Session is the channel as queues know it.
 	Session queue.SessionID
@@ -191,7 +194,8 @@ func (ch *channel) show() Channel {
 	}
 	out.Confirm = ch.confirm.on
 	out.Consumers = len(ch.consumers)
-	out.Unacked = ch.unacked.len()
+	out.Transactional, out.Uncommitted, out.UncommittedAcks = ch.transactional.Load(), len(ch.tx.messages), len(ch.tx.settlements)
+	out.Unacked = ch.unacked.len() - out.UncommittedAcks
 	if out.Confirm {
 		out.Unconfirmed = ch.confirm.publishes.len()
 	}

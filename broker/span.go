@@ -185,6 +185,23 @@ func (s *span[T]) each(f func(n uint64, item *T)) {
 	}
 }
 
+// between calls f with the numbers of all items from..to, both included, in order. f may drop the item that it is called with.
+func (s *span[T]) between(from, to uint64, f func(n uint64)) {
+	var numbers []uint64
+	i, _ := s.find(from)
+	for ; i < len(s.old) && s.old[i].n <= to; i++ {
+		numbers = append(numbers, s.old[i].n)
+	}
+	for n := max(from, s.base); n <= to && n < s.next; n++ {
+		numbers = append(numbers, n)
+	}
+	for _, n := range numbers {
+		if s.at(n) != nil {
+			f(n)
+		}
+	}
+}
+
 // dropThrough removes all items with numbers up to n and calls f with each, in order.
 func (s *span[T]) dropThrough(n uint64, f func(item T)) {
 	var none T

@@ -269,7 +269,8 @@ func packChannel(p *pack, s *shipped[broker.Channel]) {
 	p.text(&x.PeerHost)
 	p.int(&x.PeerPort)
 	p.bool(&x.Confirm)
-	for _, n := range [...]*int{&x.Consumers, &x.Unacked, &x.Unconfirmed, &x.PrefetchCount, &x.PrefetchGlobal} {
+	p.bool(&x.Transactional)
+	for _, n := range [...]*int{&x.Consumers, &x.Unacked, &x.Unconfirmed, &x.Uncommitted, &x.UncommittedAcks, &x.PrefetchCount, &x.PrefetchGlobal} {
 		p.int(n)
 	}
 	c := &x.Counts

@@ -57,6 +57,9 @@ const (
 	// UnconfirmedPublishesMax bounds the same by count. Used by broker.
 	UnconfirmedPublishesMax = 32_768
 
+	// TxBytesMax bounds what one connection holds for transactions that are not committed, a copy for every queue; beyond it: 406. Used by broker.
+	TxBytesMax = 32 << 20
+
 	// ConnectionWindowBytes is the byte budget of deliveries on their way to one connection; its consumers' windows share it. Used by broker.
 	ConnectionWindowBytes = 8 << 20
 
