@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -630,4 +631,66 @@ func FuzzSequence(f *testing.F) {
 			}
 		})
 	})
+}
+
+// TestRacingCloses: while an operator closes a connection, its client sends something. Both may come first, and the connection ends well either way.
+func TestRacingCloses(t *testing.T) {
+	forced := connectionClose(320)
+	for _, c := range []struct {
+		channel uint16
+		m       amqp.Method
+		answer  string
+	}{
+		{0, &amqp.ConnectionClose{ReplyCode: 200}, "0 connection.close-ok"}, {1, &amqp.ChannelClose{ReplyCode: 200}, "1 channel.close-ok"}, {1, &amqp.BasicQos{}, "1 basic.qos-ok"},
+		{1, &amqp.BasicAck{DeliveryTag: 7}, channelClose(1, 406)}, {1, &amqp.QueueDeclare{Exclusive: true}, "1 queue.declare-ok"}, {2, &amqp.ChannelOpen{}, "2 channel.open-ok"},
+		{1, &amqp.ChannelOpen{}, connectionClose(504)},
+	} {
+		t.Run(c.m.ID().String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStageOfSequences(t)
+				wants := [][]string{{forced}, {c.answer, forced}}
+				switch {
+				case c.channel == 0:
+					wants = [][]string{{c.answer}, {forced, c.answer}}
+				case strings.HasPrefix(c.answer, "0 "):
+					wants = [][]string{{c.answer}, {forced}}
+				}
+				for range 50 {
+					s.race(t, step{channel: c.channel, send: c.m}, wants)
+				}
+			})
+		})
+	}
+}
+
+// race sends a step while the connection is closed by force, and wants one of the answers.
+func (s *stageOfSequences) race(t *testing.T, racing step, wants [][]string) {
+	t.Helper()
+	client, server := net.Pipe()
+	s.b.ServeConn(server)
+	p := &player{nc: client}
+	defer client.Close()
+	_ = client.SetWriteDeadline(time.Now().Add(time.Hour))
+	go p.listen()
+	m := &connModel{channels: map[uint16]*chanModel{}}
+	var trace strings.Builder
+	for _, ready := range append(slices.Clone(welcome), step{channel: 1, method: "channel.open", send: &amqp.ChannelOpen{}}) {
+		if err := s.turn(p, m, []step{ready}, &trace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conns := s.b.connections()
+	go conns[len(conns)-1].fail(errForced("raced"))
+	_, _ = client.Write(racing.octets())
+	got, _ := p.answers()
+	if !slices.ContainsFunc(wants, func(want []string) bool { return slices.Equal(got, want) }) {
+		t.Fatalf("%v is answered %q", &racing, got)
+	}
+	_, _ = client.Write((&amqp.ConnectionCloseOk{}).AppendFrame(nil, 0))
+	if got, ended := p.answers(); len(got) > 0 || !ended {
+		t.Fatalf("close-ok is answered %q, the stream ended: %t", got, ended)
+	}
+	if err := s.left(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -2,6 +2,7 @@ package management
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -189,6 +190,47 @@ func FuzzRequest(f *testing.F) {
 		fix.handler.ServeHTTP(w, r)
 		if w.Code == http.StatusInternalServerError {
 			t.Fatalf("%s %s %s: %s", method, path, body, w.Body)
+		}
+	})
+}
+
+// FuzzQuery: any query of a list is answered with JSON, of a page with at most as many items as it may have, or refused as a bad request.
+func FuzzQuery(f *testing.F) {
+	for _, query := range []string{
+		"", "page=1", "page=1&page_size=2&name=q&use_regex=false", "page=2&page_size=500", "page=1&name=%5Eq.*%5B&use_regex=true", "page=1&use_regex=true&name=((a%7B1,1000%7D)%7B1,1000%7D)",
+		"sort=messages_ready&sort_reverse=true", "sort=a.b.c.d.e.f.g.h.i", "columns=name,arguments.a,arguments", "columns=" + strings.Repeat("a.", 300), "page=-1&page_size=0",
+		"page=99999999999999999999&page_size=+1", "lengths_age=60&lengths_incr=5", "msg_rates_age=600&msg_rates_incr=0", "lengths_age=-1&lengths_incr=99999999999999999999", "disable_stats=true&enable_queue_totals=true",
+		"%zz&;=", "page=1&page=2", "columns",
+	} {
+		f.Add(query)
+	}
+	fix := newFixture(f)
+	for _, name := range []string{"q1", "q2", "other"} {
+		fix.declare("a", name)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		r, err := http.NewRequest(http.MethodGet, "http://x/api/queues", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL.RawQuery, r.RemoteAddr = query, "127.0.0.1:1"
+		r.SetBasicAuth("guest", password)
+		w := httptest.NewRecorder()
+		fix.handler.ServeHTTP(w, r)
+		if w.Code != http.StatusOK && w.Code != http.StatusBadRequest {
+			t.Fatalf("%q: %d %s", query, w.Code, w.Body)
+		}
+		if !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("%q: no JSON: %s", query, w.Body)
+		}
+		var page struct {
+			Items    []json.RawMessage `json:"items"`
+			PageSize int               `json:"page_size"`
+		}
+		if w.Code == http.StatusOK && w.Body.Bytes()[0] == '{' {
+			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.PageSize > limits.PageItemsMax || len(page.Items) > page.PageSize {
+				t.Fatalf("%q: %v, %d items, page_size %d", query, err, len(page.Items), page.PageSize)
+			}
 		}
 	})
 }
