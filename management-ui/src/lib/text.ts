@@ -114,6 +114,12 @@ const en = {
       queue_deleted: 'Queues deleted',
     },
   },
+  alarm: {
+    banner: (who: string) => `Publishers are blocked: ${who}.`,
+    of: (node: string, what: string) => `${node} is ${what}`,
+    memory: 'low on memory',
+    disk: 'low on disk',
+  },
   node: {
     name: 'Name',
     state: 'State',
