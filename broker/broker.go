@@ -38,6 +38,8 @@ type Options struct {
 	ConnectionMax, ChannelsPerNodeMax int
 	// Intercept edits the properties of published messages, flags and values of a content header, before they are routed; nil for none. It returns what it got or a new slice.
 	Intercept func(properties []byte) []byte
+	// EventVHost is the virtual host of amq.rabbitmq.event; "/" if empty.
+	EventVHost string
 	// LoopbackUsers are the users that may connect from the loopback addresses only.
 	LoopbackUsers []string
 	// Mechanisms are the login mechanisms that clients are offered, sorted; AMQPLAIN and PLAIN if nil. EXTERNAL is offered to those that showed a certificate.
@@ -60,6 +62,7 @@ type Broker struct {
 	tick atomic.Uint32
 
 	attempts attempts
+	notices  *notices
 
 	leaser leaser // nil: the host needs no lease
 	teller teller // nil: there are no other nodes
@@ -89,12 +92,16 @@ func New(opt Options) *Broker {
 	}
 	b.tick.Store(1) // 0 stands for never
 	b.leaser, _ = opt.Host.(leaser)
+	b.notices = newNotices(b)
+	b.notices.declare()
 	if b.teller, _ = opt.Host.(teller); b.teller != nil {
 		b.teller.OnTold(b.told)
 	}
 	b.host.OnChange(b.changed)
+	b.notices.listen()
 	b.lookAtAlarms()
 	go b.watch()
+	go b.notices.run()
 	return b
 }
 
@@ -108,6 +115,7 @@ func (o *Options) fill() {
 	fillText(&o.Product, "RabbitMQ")
 	fillText(&o.Version, "4.3.0")
 	fillText(&o.Platform, "Warren")
+	fillText(&o.EventVHost, "/")
 	fillDuration(&o.HandshakeTimeout, limits.HandshakeTimeoutMillis*time.Millisecond)
 	fillDuration(&o.Heartbeat, limits.HeartbeatSeconds*time.Second)
 	fillDuration(&o.PublishTimeout, limits.PublishTimeoutMillis*time.Millisecond)

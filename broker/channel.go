@@ -122,6 +122,7 @@ func (c *conn) openChannel(f amqp.Frame) error {
 	c.channels[f.Channel] = ch
 	c.mu.Unlock()
 	c.b.totals.channelsOpened.Add(1)
+	ch.tellOpened()
 	c.send(f.Channel, &amqp.ChannelOpenOk{})
 	return nil
 }

@@ -122,11 +122,19 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	rate.out.Add(uint64(len(targets)))
 	b.totals.published.Add(1)
 	b.totals.routed.Add(uint64(len(targets)))
-	if len(targets) == 0 {
-		return false, nil
-	}
 	if blind {
 		properties = withoutBCC(&v)
+		if err := v.Scan(properties); err != nil {
+			return false, err
+		}
+	}
+	if b.traces(vhost) {
+		b.trace("publish", exchangeName, &traced{
+			vhost: vhost, exchange: exchangeName, keys: append([]string{key}, copies...), properties: &v, body: body, user: user,
+		}, amqp.Field{Key: "routed_queues", Value: amqp.Array(b.queueNames(targets)...)})
+	}
+	if len(targets) == 0 {
+		return false, nil
 	}
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
 	cmd.Envelope = AppendEnvelope(nil, &Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body})

@@ -176,10 +176,12 @@ func (ch *channel) afterEnd() {
 	ch.unacked = span[unacked]{}
 	for _, cons := range ch.consumers {
 		ch.c.windowLeft.Add(int64(cons.window))
+		ch.tellConsumerGone(cons)
 	}
 	ch.sources, ch.recentSource, ch.consumers, ch.byTag, ch.recentConsumer = nil, nil, nil, nil, nil
 	ch.mu.Unlock()
 	ch.c.b.totals.channelsClosed.Add(1)
+	ch.tellClosed()
 	if leaving {
 		ch.release()
 		ch.c.send(ch.number, &amqp.ChannelCloseOk{})

@@ -474,6 +474,7 @@ func (c *conn) end() {
 	if !c.dropOwned() {
 		go c.dropOwnedLater()
 	}
+	c.tellClosed()
 	c.b.remove(c)
 }
 

@@ -101,6 +101,7 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 		}
 		cons.active = true
 		ch.joinShare(cons)
+		ch.tellConsumer(cons)
 		if cons.revoked {
 			go ch.revoke(cons)
 		}
@@ -178,6 +179,7 @@ func (ch *channel) removeConsumer(cons *consumer) {
 	if ch.consumers[cons.id] != cons {
 		return
 	}
+	ch.tellConsumerGone(cons)
 	delete(ch.consumers, cons.id)
 	delete(ch.byTag, cons.tag)
 	ch.leaveShare(cons)

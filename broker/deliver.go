@@ -131,6 +131,9 @@ func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
 	binary.BigEndian.PutUint32(b[start+3:], uint32(len(b)-start-7))
 	buf.b = append(b, amqp.FrameEnd)
 	ch.c.out.appendContent(ch.number, ch.shownProperties(src, e.Properties, d), e.Body, ch.c.frameMax)
+	if ch.c.b.notices.traced.Load() != nil {
+		ch.traceDelivery(src.queue, &e, d.Redelivered)
+	}
 	src.appended = d.D
 	src.bytes += uint64(len(e.Body))
 	if d.Redelivered {

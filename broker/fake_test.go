@@ -17,6 +17,7 @@ import (
 
 // fakeHost runs the real catalogue and queue machines without Raft and without a disk.
 type fakeHost struct {
+	telling  sync.Mutex
 	mu       sync.Mutex
 	m        *meta.Machine
 	index    uint64
@@ -110,6 +111,8 @@ func (h *fakeHost) Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, 
 	for _, q := range gone {
 		q.end()
 	}
+	h.telling.Lock() // watchers are called by one goroutine at a time
+	defer h.telling.Unlock()
 	for _, f := range watchers {
 		f(effects)
 	}

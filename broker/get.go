@@ -72,6 +72,9 @@ func (ch *channel) showGot(g *got, noAck bool, left uint64) {
 	}
 	c.appendReply(ch.number, &m)
 	o.appendContent(ch.number, ch.shownProperties(g.src, e.Properties, &g.delivery), e.Body, c.frameMax)
+	if c.b.notices.traced.Load() != nil {
+		ch.traceDelivery(g.src.queue, &e, g.delivery.Redelivered)
+	}
 	o.replies += len(e.Body)
 	g.src.bytes += uint64(len(e.Body))
 	if !g.src.touched {

@@ -115,6 +115,7 @@ func (c *conn) negotiate() error {
 		return errVHostRefused(c.vhost, c.user).At(amqp.MethodConnectionOpen)
 	}
 	c.send(0, &amqp.ConnectionOpenOk{})
+	c.tellOpened()
 	c.b.log.Info("connection opened", "connection", c.name(), "user", c.user, "vhost", c.vhost)
 	return nil
 }

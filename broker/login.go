@@ -41,10 +41,12 @@ func (c *conn) login(m *amqp.ConnectionStartOk) error {
 	if problem == "" {
 		c.b.totals.authSucceeded.Add(1)
 		c.user = user.Name
+		c.tellLogin(c.user, "")
 		return nil
 	}
 	c.b.totals.authFailed.Add(1)
 	c.b.attempts.failed(c.ends.Load().peer)
+	c.tellLogin(name, problem)
 	c.b.log.Warn("login refused", "connection", c.name(), "user", name, "mechanism", m.Mechanism, "reason", problem)
 	if c.authFailClose {
 		return errLoginRefused(m.Mechanism)

@@ -153,6 +153,9 @@ func (ch *channel) publish() error {
 		return nil
 	}
 	targets := w.targets
+	if ch.c.b.notices.traced.Load() != nil {
+		ch.tracePublish(copies, targets)
+	}
 	ch.publishTo.in++
 	ch.publishTo.out += uint64(len(targets))
 	if ch.confirming {

@@ -11,6 +11,7 @@ import (
 
 // changed follows the catalogue: connections whose virtual host or user is gone are closed, consumers whose user may not read their queue any more are cancelled.
 func (b *Broker) changed(effects []meta.Effect) {
+	b.tellChanges(effects)
 	var touched map[[2]string]bool // user and virtual host
 	for i := range effects {
 		switch e := &effects[i]; e.Kind {

@@ -20,6 +20,8 @@ type Totals struct {
 	ConnectionsOpened, ConnectionsClosed, ChannelsOpened, ChannelsClosed, QueuesDeclared, QueuesCreated, QueuesDeleted uint64
 	// Logins.
 	AuthAttempts, AuthSucceeded, AuthFailed uint64
+	// NoticesDropped counts events and traced messages that came faster than they could be published.
+	NoticesDropped uint64
 }
 
 // totals are the counters behind Totals. On the path of a message they are added to per batch, not per message.
@@ -54,6 +56,7 @@ func (b *Broker) Totals() Totals {
 		ChannelsOpened: t.channelsOpened.Load(), ChannelsClosed: t.channelsClosed.Load(),
 		QueuesDeclared: t.queuesDeclared.Load(), QueuesCreated: t.queuesCreated.Load(), QueuesDeleted: t.queuesDeleted.Load(),
 		AuthAttempts: t.authAttempts.Load(), AuthSucceeded: t.authSucceeded.Load(), AuthFailed: t.authFailed.Load(),
+		NoticesDropped: b.notices.dropped.Load(),
 	}
 }
 

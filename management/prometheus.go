@@ -118,6 +118,7 @@ func (c *collector) messages(out sink, t *queueTotals) {
 	out.globalQueues("messages_get_empty_total", "Times that basic.get found nothing", n.GotEmpty)
 	out.globalQueues("messages_redelivered_total", "Deliveries that were not the first of their message", n.Redelivered)
 	out.globalQueues("messages_acknowledged_total", "Messages that clients acknowledged", n.Acked)
+	out.counter("warren_notices_dropped_total", "Events and traced messages that came faster than they could be published, and were dropped", n.NoticesDropped)
 }
 
 func (c *collector) churn(out sink) {

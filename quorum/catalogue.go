@@ -231,6 +231,9 @@ func (c *catalogue) inaugurate() {
 // leaderNode is the node that leads the catalogue, 0 if it is not known. A replica of the catalogue is numbered as its node.
 func (c *catalogue) leaderNode() meta.NodeID { return meta.NodeID(c.leader.Load()) }
 
+// LeadsCatalogue tells whether this node leads the catalogue, as far as it knows.
+func (h *Host) LeadsCatalogue() bool { return h.cat.leadsHere() }
+
 func (c *catalogue) leadsHere() bool {
 	leader := c.leaderNode()
 	return leader != 0 && leader == c.host.node

@@ -80,6 +80,16 @@ func TestVhostAddAndRemove(t *testing.T) {
 	w.asked(`PUT /api/vhosts/a%2Fb {"default_queue_type":"quorum","tags":["x","y"]}`, `PUT /api/vhosts/a%2Fb {}`, `DELETE /api/vhosts/a%2Fb`)
 }
 
+func TestVhostTrace(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	w.lists = map[string]string{"/api/vhosts/a%2Fb": `{"name":"a/b"}`}
+	w.answers["PUT /api/vhosts/a%2Fb"] = answer{204, ""}
+	w.want("vhost trace on a/b", exit.OK, "", "changed vhost \"a/b\"\n")
+	w.want("vhost trace off a/b", exit.OK, "", "changed vhost \"a/b\"\n")
+	w.want("vhost trace on nix", exit.Data, "", "amqpctl: vhost \"nix\": Not Found (HTTP 404)\n")
+	w.asked(`GET /api/vhosts/a%2Fb`, `PUT /api/vhosts/a%2Fb {"tracing":true}`, `GET /api/vhosts/a%2Fb`, `PUT /api/vhosts/a%2Fb {"tracing":false}`, `GET /api/vhosts/nix`)
+}
+
 func TestUsers(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
 	w.answers["PUT /api/users/new"] = answer{201, ""}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/warrenmq/warren/cmd/amqpctl/internal/exit"
 	"github.com/warrenmq/warren/cmd/amqpctl/internal/httpapi"
 
 	"github.com/urfave/cli/v2"
@@ -10,7 +11,7 @@ func vhostCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "vhost", Aliases: []string{"vhosts"}, Usage: "list, add and remove virtual hosts, change their limits",
 		Subcommands: []*cli.Command{
-			listCommand(std, vhostListing()), vhostAddCommand(std),
+			listCommand(std, vhostListing()), vhostAddCommand(std), vhostTraceCommand(std),
 			deleteCommand(std, vhostNoun, "rm", "delete virtual hosts with all their queues, exchanges and messages", examples("vhost rm staging")),
 			limitCommand(std, vhostNoun),
 		},
@@ -57,6 +58,37 @@ func vhostAddCommand(std streams) *cli.Command {
 				body["tags"] = c.StringSlice("tag")
 			}
 			return s.each(names, func(name string) error { return s.put(c, api, s.named(vhostNoun, name), s.at(vhostNoun, name), body) })
+		},
+	}
+}
+
+func vhostTraceCommand(std streams) *cli.Command {
+	trace := func(word, usage string, tracing bool) *cli.Command {
+		return &cli.Command{
+			Name: word, Usage: usage, ArgsUsage: "VHOST...", Description: examples("vhost trace " + word + " /"),
+			Action: func(c *cli.Context) error {
+				s, names, err := namesOf(c, std, vhostNoun)
+				if err != nil {
+					return err
+				}
+				api, err := s.api()
+				if err != nil {
+					return err
+				}
+				return s.each(names, func(name string) error {
+					if _, err := api.Get(c.Context, s.at(vhostNoun, name), nil); err != nil { // PUT would make it
+						return exit.Wrap(err, "%s", s.named(vhostNoun, name))
+					}
+					return s.put(c, api, s.named(vhostNoun, name), s.at(vhostNoun, name), map[string]any{"tracing": tracing})
+				})
+			},
+		}
+	}
+	return &cli.Command{
+		Name: "trace", Usage: "copy every message of virtual hosts to the exchange amq.rabbitmq.trace, or stop that",
+		Description: "Bind a queue to amq.rabbitmq.trace: keys are publish.EXCHANGE and deliver.QUEUE, headers tell the rest. It costs nothing while no queue is bound.",
+		Subcommands: []*cli.Command{
+			trace("on", "start to trace", true), trace("off", "stop tracing", false),
 		},
 	}
 }

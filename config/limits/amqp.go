@@ -63,6 +63,15 @@ const (
 	// ConnectionWindowBytes is the byte budget of deliveries on their way to one connection; its consumers' windows share it. Used by broker.
 	ConnectionWindowBytes = 8 << 20
 
+	// NoticesMax bounds the events and traced messages that wait to be published to amq.rabbitmq.event and amq.rabbitmq.trace; beyond it they are dropped and counted. Used by broker.
+	NoticesMax = 4_096
+
+	// NoticeBytesMax bounds the same by the bytes of messages that wait or that their queues have not answered. Used by broker.
+	NoticeBytesMax = 16 << 20
+
+	// NoticesUnansweredMax bounds copies of events and traced messages that their queues have not answered; beyond it further ones wait. Used by broker.
+	NoticesUnansweredMax = 1_024
+
 	// UnauthenticatedConnectionsMax bounds connections that have not finished their handshake; beyond it the newest is closed. Used by broker.
 	UnauthenticatedConnectionsMax = 4_096
 )

@@ -199,6 +199,7 @@ func founding(first config.First) ([]meta.Command, error) {
 	}
 	return []meta.Command{
 		{Op: meta.OpPutVHost, VHost: meta.VHost{Name: first.VHost, Description: "Default virtual host"}},
+		broker.EventExchange(first.VHost),
 		{Op: meta.OpPutUser, User: meta.User{Name: first.User, PasswordHash: meta.HashPassword(salt, []byte(first.Pass)), Tags: []string{"administrator"}}},
 		{Op: meta.OpPutPermission, Permission: meta.Permission{User: first.User, VHost: first.VHost, Configure: ".*", Write: ".*", Read: ".*"}},
 	}, nil
@@ -214,7 +215,7 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
 		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
-		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers,
+		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
 		Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})
 }

@@ -1,0 +1,118 @@
+package broker
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+)
+
+// quietBroker is a broker whose notices nobody publishes, so that they pile up.
+func quietBroker(t *testing.T) (*Broker, *fakeHost) {
+	h := newFakeHost(t)
+	b := &Broker{opt: Options{Host: h}, host: h, stop: make(chan struct{})}
+	b.opt.fill()
+	b.notices = newNotices(b)
+	return b, h
+}
+
+// Whoever causes events never waits for them: what is too much is dropped and counted.
+func TestNoticesAreBounded(t *testing.T) {
+	b, _ := quietBroker(t)
+	for range limits.NoticesMax + 5 {
+		b.event("queue.created", textField("name", "q"))
+	}
+	if got := b.Totals().NoticesDropped; got != 5 {
+		t.Errorf("%d notices were dropped, want 5", got)
+	}
+	b, _ = quietBroker(t)
+	view, _ := amqp.ScanProperties(new(amqp.Properties).Append(nil))
+	for range 18 {
+		b.trace("publish", "x", &traced{vhost: "/", exchange: "x", properties: &view, body: make([]byte, 1<<20)}, textField("a", "b"))
+	}
+	if got := b.Totals().NoticesDropped; got != 2 {
+		t.Errorf("%d of 18 messages of 1 MiB were dropped, want 2", got)
+	}
+}
+
+// Nothing is traced or told while nobody is bound, however tracing is set.
+func TestNoticesAreMadeForListenersOnly(t *testing.T) {
+	b, h := quietBroker(t)
+	do := func(cmds ...meta.Command) {
+		t.Helper()
+		replies, err := h.Do(context.Background(), cmds...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range replies {
+			if replies[i].Reason != meta.ReasonOK {
+				t.Fatal(replies[i].Reason)
+			}
+		}
+	}
+	h.OnChange(b.tellChanges)
+	tracing := func(on bool) meta.Command {
+		return meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/", Tracing: on}}
+	}
+	bind := func(op meta.Op, source string) meta.Command {
+		return meta.Command{Op: op, Binding: meta.Binding{VHost: "/", Source: source, Kind: meta.ToQueue, Destination: "q", RoutingKey: "#"}}
+	}
+	want := func(when string, traces, tells bool) {
+		t.Helper()
+		if b.traces("/") != traces || b.tells() != tells {
+			t.Errorf("%s: traces %t, tells %t, want %t, %t", when, b.traces("/"), b.tells(), traces, tells)
+		}
+		if b.traces("closed") {
+			t.Errorf("%s: another virtual host is traced", when)
+		}
+	}
+	do(EventExchange("/"), meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: "/", Name: "q", Durable: true, Replicas: []meta.NodeID{1}}})
+	want("at first", false, false)
+	do(tracing(true))
+	want("tracing, nobody bound", false, false)
+	do(bind(meta.OpBind, traceExchange))
+	want("bound to traces", true, false)
+	do(bind(meta.OpBind, eventExchange))
+	want("bound to both", true, true)
+	do(tracing(false))
+	want("tracing off", false, true)
+	do(tracing(true), bind(meta.OpUnbind, traceExchange), bind(meta.OpUnbind, eventExchange))
+	want("unbound", false, false)
+	do(bind(meta.OpBind, traceExchange))
+	want("bound again", true, false)
+	do(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: meta.FirstQueueID}})
+	want("queue deleted", false, false)
+	if allocs := testing.AllocsPerRun(100, func() {
+		if b.tells() || b.traces("/") {
+			t.Error("somebody listens")
+		}
+	}); allocs != 0 {
+		t.Errorf("asking allocates %v times", allocs)
+	}
+}
+
+// An event exchange that is missing, because the catalogue is older or its virtual host was made again, is made.
+func TestEventExchangeIsMade(t *testing.T) {
+	h := newFakeHost(t)
+	b := New(Options{Host: h})
+	t.Cleanup(func() { _ = b.Shutdown(context.Background()) })
+	there := func() bool { return h.Catalogue().View.Exchange("/", eventExchange) != nil }
+	if !there() {
+		t.Fatal("it is missing after the start")
+	}
+	for _, cmd := range []meta.Command{{Op: meta.OpDeleteVHost, VHost: meta.VHost{Name: "/"}}, {Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}} {
+		if _, err := h.Do(context.Background(), cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); !there(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it is missing after its virtual host was made again")
+		}
+		runtime.Gosched()
+	}
+}

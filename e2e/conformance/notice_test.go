@@ -1,0 +1,248 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warrenmq/warren/e2e/harness"
+)
+
+// TestNotices holds what the broker itself publishes: the firehose and events.
+func TestNotices(t *testing.T) {
+	b := harness.StartOrExternal(t, harness.Options{})
+	for name, test := range map[string]func(*testing.T, *pair){
+		"firehose":              firehose,
+		"events of topology":    topologyEvents,
+		"events of connections": connectionEvents,
+		"events of users":       userEvents,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newPair(t, b)) })
+	}
+}
+
+// spy consumes what an exchange of the broker says from now on.
+func (p *pair) spy(t *testing.T, exchange, pattern string) <-chan amqp.Delivery {
+	t.Helper()
+	return consume(t, p.ch, p.bound(t, exchange, pattern, nil), "", true)
+}
+
+// told waits for the notice with a key about something, and passes over others.
+func told(t *testing.T, notices <-chan amqp.Delivery, key string, about amqp.Table) amqp.Delivery {
+	t.Helper()
+	deadline := time.After(eventTimeout) // a broker that others use never falls silent
+	for {
+		var d amqp.Delivery
+		select {
+		case d = <-notices:
+		case <-deadline:
+			t.Fatalf("no %s about %v within %v", key, about, eventTimeout)
+		}
+		matches := d.RoutingKey == key
+		for k, v := range about {
+			matches = matches && fmt.Sprint(d.Headers[k]) == fmt.Sprint(v)
+		}
+		if matches {
+			return d
+		}
+	}
+}
+
+// has wants headers to be there, with their types.
+func has(t *testing.T, d amqp.Delivery, want amqp.Table) {
+	t.Helper()
+	for k, v := range want {
+		if got := d.Headers[k]; fmt.Sprintf("%T %v", got, got) != fmt.Sprintf("%T %v", v, v) {
+			t.Errorf("%s: header %s is %T %v, want %T %v", d.RoutingKey, k, got, got, v, v)
+		}
+	}
+}
+
+func (b *pair) tracing(t *testing.T, on bool) {
+	t.Helper()
+	if a := b.broker.API(t, http.MethodPut, "/api/vhosts/%2F", map[string]any{"tracing": on}); a.Status/100 != 2 {
+		t.Fatalf("PUT tracing: %d %s", a.Status, a.Body)
+	}
+	var vhost struct{ Tracing bool }
+	b.broker.Get(t, "/api/vhosts/%2F", &vhost)
+	if vhost.Tracing != on {
+		t.Errorf("tracing is %t, want %t", vhost.Tracing, on)
+	}
+}
+
+func firehose(t *testing.T, p *pair) {
+	const queue = "e2e-traced"
+	p.broker.FreshQueue(t, queue, harness.Classic)
+	if err := p.ch.QueueBind(queue, queue, "amq.direct", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	trace := p.spy(t, "amq.rabbitmq.trace", "#")
+	p.publish(t, queue, "before")
+	p.tracing(t, true)
+	t.Cleanup(func() { p.tracing(t, false) })
+	ch := p.broker.Channel(t)
+	m := amqp.Publishing{
+		Headers: amqp.Table{"h": "v", "CC": []any{"e2e-copy"}}, ContentType: "text/plain", MessageId: "id", Priority: 3, DeliveryMode: 2, Body: []byte("body"),
+	}
+	if err := ch.PublishWithContext(t.Context(), "amq.direct", queue, false, false, m); err != nil {
+		t.Fatal(err)
+	}
+	keys := []any{queue, "e2e-copy"}
+	properties := amqp.Table{"content_type": "text/plain", "message_id": "id", "priority": int32(3), "delivery_mode": int32(2), "headers": m.Headers}
+	d := next(t, trace, "trace of the publish")
+	if d.RoutingKey != "publish.amq.direct" || d.Exchange != "amq.rabbitmq.trace" || string(d.Body) != "body" {
+		t.Errorf("traced as %s %s %q", d.Exchange, d.RoutingKey, d.Body)
+	}
+	has(t, d, amqp.Table{
+		"exchange_name": "amq.direct", "routing_keys": keys, "properties": properties, "vhost": "/", "channel": int32(1), "user": "guest", "routed_queues": []any{queue},
+	})
+	if name, _ := d.Headers["connection"].(string); !strings.Contains(name, " -> ") || d.Headers["node"] == "" || len(d.Headers) != 9 {
+		t.Errorf("headers of a publish: %v", d.Headers)
+	}
+	// An unroutable message is traced, too, and a blind copy's header is gone.
+	if err := ch.PublishWithContext(t.Context(), "amq.topic", "nowhere", false, false, amqp.Publishing{Headers: amqp.Table{"BCC": []any{"blind"}}}); err != nil {
+		t.Fatal(err)
+	}
+	d = next(t, trace, "trace of the unroutable message")
+	has(t, d, amqp.Table{"exchange_name": "amq.topic", "routing_keys": []any{"nowhere", "blind"}, "routed_queues": []any{}})
+	if d.RoutingKey != "publish.amq.topic" || strings.Contains(fmt.Sprint(d.Headers["properties"]), "BCC") {
+		t.Errorf("%s: %v", d.RoutingKey, d.Headers)
+	}
+	for _, body := range []string{"before", "body"} {
+		get(t, ch, queue, body)
+	}
+	has(t, told(t, trace, "deliver."+queue, amqp.Table{"redelivered": 0}), amqp.Table{"redelivered": int32(0), "routing_keys": []any{queue}})
+	has(t, told(t, trace, "deliver."+queue, amqp.Table{"redelivered": 0}), amqp.Table{"exchange_name": "amq.direct", "routing_keys": keys, "properties": properties, "user": "guest", "vhost": "/"})
+	if err := ch.Nack(2, true, true); err != nil {
+		t.Fatal(err)
+	}
+	deliveries := consume(t, ch, queue, "", false)
+	receive(t, deliveries, "before*", "body*")
+	for range 2 {
+		has(t, next(t, trace, "trace of the redelivery"), amqp.Table{"redelivered": int32(1)})
+	}
+	p.tracing(t, false)
+	if err := ch.PublishWithContext(t.Context(), "", queue, false, false, text("after")); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, deliveries, "after")
+	select {
+	case d := <-trace:
+		t.Errorf("%s %q is traced after the end", d.RoutingKey, d.Body)
+	default:
+	}
+}
+
+func topologyEvents(t *testing.T, p *pair) {
+	const queue, x = "e2e-events", "e2e-events-x"
+	p.broker.DropQueue(t, queue)
+	p.broker.DropExchange(t, x)
+	events := p.spy(t, "amq.rabbitmq.event", "#")
+	ch := p.broker.Channel(t)
+	if _, err := ch.QueueDeclare(queue, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	d := told(t, events, "queue.created", amqp.Table{"name": queue})
+	has(t, d, amqp.Table{"name": queue, "vhost": "/", "durable": true, "auto_delete": false, "exclusive": false})
+	if ms, _ := d.Headers["timestamp_in_ms"].(int64); ms/1000 != d.Timestamp.Unix() || d.DeliveryMode != 2 || len(d.Body) != 0 {
+		t.Errorf("timestamp %v, in ms %v, mode %d, body %q", d.Timestamp.Unix(), ms, d.DeliveryMode, d.Body)
+	}
+	if err := ch.ExchangeDeclare(x, "fanout", false, true, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	has(t, told(t, events, "exchange.created", amqp.Table{"name": x}), amqp.Table{"type": "fanout", "vhost": "/", "durable": false, "auto_delete": true, "internal": false})
+	if err := ch.QueueBind(queue, "key", x, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	binding := amqp.Table{"source_name": x, "source_kind": "exchange", "destination_name": queue, "destination_kind": "queue", "routing_key": "key", "vhost": "/"}
+	has(t, told(t, events, "binding.created", amqp.Table{"source_name": x}), binding)
+	if err := ch.Qos(7, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	consume(t, ch, queue, "tag", false)
+	consumer := amqp.Table{"consumer_tag": "tag", "queue": queue, "vhost": "/"}
+	d = told(t, events, "consumer.created", amqp.Table{"queue": queue})
+	has(t, d, consumer)
+	has(t, d, amqp.Table{"ack_required": true, "exclusive": false, "prefetch_count": int64(7)})
+	if err := ch.Cancel("tag", false); err != nil {
+		t.Fatal(err)
+	}
+	has(t, told(t, events, "consumer.deleted", amqp.Table{"queue": queue}), consumer)
+	if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	has(t, told(t, events, "binding.deleted", amqp.Table{"source_name": x}), binding)
+	has(t, told(t, events, "queue.deleted", amqp.Table{"name": queue}), amqp.Table{"vhost": "/"})
+	if !p.broker.External() { // RabbitMQ does not tell of an exchange that lost its last binding
+		has(t, told(t, events, "exchange.deleted", amqp.Table{"name": x}), amqp.Table{"vhost": "/"})
+	}
+}
+
+func connectionEvents(t *testing.T, p *pair) {
+	events := p.spy(t, "amq.rabbitmq.event", "#")
+	conn := p.broker.Connect(t)
+	d := told(t, events, "user.authentication.success", nil)
+	has(t, d, amqp.Table{"name": "guest", "auth_mechanism": "PLAIN", "ssl": false, "protocol": "{0,9,1}", "connection_type": "network"})
+	d = told(t, events, "connection.created", nil)
+	name, _ := d.Headers["name"].(string)
+	has(t, d, amqp.Table{"user": "guest", "vhost": "/", "auth_mechanism": "PLAIN", "ssl": false, "type": "network", "user_who_performed_action": "guest"})
+	if _, ok := d.Headers["frame_max"].(int64); !ok || !strings.Contains(name, " -> ") {
+		t.Errorf("connection.created: %v", d.Headers)
+	}
+	ch := harness.Channel(t, conn)
+	channel := told(t, events, "channel.created", amqp.Table{"name": name + " (1)"})
+	has(t, channel, amqp.Table{"number": int64(1), "user": "guest", "vhost": "/", "connection": d.Headers["pid"]})
+	if err := ch.Close(); err != nil {
+		t.Fatal(err)
+	}
+	told(t, events, "channel.closed", amqp.Table{"pid": channel.Headers["pid"]})
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	has(t, told(t, events, "connection.closed", amqp.Table{"pid": d.Headers["pid"]}), amqp.Table{"name": name})
+	go func() { // the socket closes after some seconds, the event comes at once
+		if conn, err := amqp.Dial(strings.Replace(p.broker.AMQPURL(), "guest:guest", "guest:wrong", 1)); err == nil {
+			conn.Close()
+		}
+	}()
+	has(t, told(t, events, "user.authentication.failure", nil), amqp.Table{"name": "guest", "auth_mechanism": "PLAIN"})
+}
+
+func userEvents(t *testing.T, p *pair) {
+	const user, vhost = "e2e-event-user", "e2e-event-vhost"
+	p.broker.API(t, http.MethodDelete, "/api/users/"+user, nil)
+	p.broker.API(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
+	events := p.spy(t, "amq.rabbitmq.event", "#")
+	put := func(path string, body map[string]any) {
+		t.Helper()
+		if a := p.broker.API(t, http.MethodPut, path, body); a.Status/100 != 2 {
+			t.Fatalf("PUT %s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	name := amqp.Table{"name": user}
+	put("/api/users/"+user, map[string]any{"password": "x", "tags": "monitoring"})
+	told(t, events, "user.created", name)
+	has(t, told(t, events, "user.tags.set", name), amqp.Table{"tags": []any{"monitoring"}})
+	put("/api/users/"+user, map[string]any{"password": "y", "tags": "management"})
+	told(t, events, "user.password.changed", name)
+	has(t, told(t, events, "user.tags.set", name), amqp.Table{"tags": []any{"management"}})
+	put("/api/vhosts/"+vhost, map[string]any{"description": "d"})
+	has(t, told(t, events, "vhost.created", amqp.Table{"name": vhost}), amqp.Table{"description": "d", "tracing": false})
+	put("/api/vhosts/"+vhost, map[string]any{"description": "e"})
+	has(t, told(t, events, "vhost.updated", amqp.Table{"name": vhost}), amqp.Table{"description": "e"})
+	rights := amqp.Table{"user": user, "vhost": vhost}
+	put("/api/permissions/"+vhost+"/"+user, map[string]any{"configure": ".*", "write": "a", "read": "b"})
+	has(t, told(t, events, "permission.created", rights), amqp.Table{"configure": ".*", "write": "a", "read": "b"})
+	if a := p.broker.API(t, http.MethodDelete, "/api/permissions/"+vhost+"/"+user, nil); a.Status != http.StatusNoContent {
+		t.Fatal(a.Status)
+	}
+	told(t, events, "permission.deleted", rights)
+	p.broker.API(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
+	told(t, events, "vhost.deleted", amqp.Table{"name": vhost})
+	p.broker.API(t, http.MethodDelete, "/api/users/"+user, nil)
+	told(t, events, "user.deleted", name)
+}
