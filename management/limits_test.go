@@ -234,3 +234,31 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
+
+func TestCompressedRequestsAreRefused(t *testing.T) {
+	f := newFixture(t)
+	coded := func(coding string) *httptest.ResponseRecorder {
+		return f.do("guest", http.MethodPut, "/api/queues/a/compressed", `{}`, func(r *http.Request) { r.Header.Set("Content-Encoding", coding) })
+	}
+	f.want(coded("gzip"), 415, `{"error":"unsupported_media_type","reason":"a request's body must not be compressed"}`)
+	f.want(coded("identity"), 201, "")
+}
+
+// TestHeavyRequests: beyond the limit lists and messages are refused, other requests are not.
+func TestHeavyRequests(t *testing.T) {
+	f := newFixture(t)
+	for range limits.HTTPHeavyMax {
+		f.s.heavy <- struct{}{}
+	}
+	for _, path := range []string{"/api/queues", "/api/connections", "/api/bindings"} {
+		w := f.do("guest", http.MethodGet, path, "")
+		f.want(w, 503, `{"error":"service_unavailable","reason":"too many requests for lists and messages are being answered"}`)
+		if w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", path)
+		}
+	}
+	f.want(f.do("guest", http.MethodGet, "/api/whoami", ""), 200, "")
+	<-f.s.heavy
+	f.want(f.do("guest", http.MethodGet, "/api/queues", ""), 200, "")
+	f.want(f.do("guest", http.MethodGet, "/api/queues", ""), 200, "")
+}

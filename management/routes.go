@@ -1,6 +1,9 @@
 package management
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 const (
 	get  = http.MethodGet
@@ -48,6 +51,11 @@ type operation struct {
 	query, body string
 	// status is the answer's, if it is not 200 of GET, 201 or 204 of PUT, 204 of DELETE and POST.
 	status int
+}
+
+// isHeavy tells whether an answer may be large, or takes messages.
+func (op *operation) isHeavy() bool {
+	return op.takes&paged != 0 || strings.HasSuffix(op.path, "/get") || strings.HasSuffix(op.path, "/peek") || strings.HasSuffix(op.path, "/unacked")
 }
 
 // operations is the list of all.

@@ -157,6 +157,7 @@ type Server struct {
 	logins   logins
 	attempts attemptsBase
 	churn    churn
+	heavy    chan struct{} // has an entry for each heavy request that is being answered
 }
 
 // logins count what came over HTTP.
@@ -187,7 +188,7 @@ func New(opt Options) *Server {
 	if opt.UI == nil {
 		opt.UI = ui.FS
 	}
-	s := &Server{opt: opt, log: opt.Log, started: time.Now()}
+	s := &Server{opt: opt, log: opt.Log, started: time.Now(), heavy: make(chan struct{}, limits.HTTPHeavyMax)}
 	s.sessions = newSessions(opt.Secret, opt.SessionLife)
 	s.peers = newPeers(s)
 	s.sampler = newSampler(s)
@@ -339,6 +340,20 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		if refused := op.access.check(c.user); refused != nil {
 			s.refuse(w, refused)
+			return
+		}
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		s.refuse(w, &failure{status: http.StatusUnsupportedMediaType, kind: "unsupported_media_type", reason: "a request's body must not be compressed"})
+		return
+	}
+	if op.isHeavy() {
+		select {
+		case s.heavy <- struct{}{}:
+			defer func() { <-s.heavy }()
+		default:
+			h.Set("Retry-After", "1")
+			s.refuse(w, unavailable("too many requests for lists and messages are being answered"))
 			return
 		}
 	}

@@ -76,11 +76,9 @@ func (h *Host) Catalogue() *Catalogue { return h.cat.state.Load() }
 // Do writes to the catalogue: all commands stand in one log entry, and the replies come when they were applied here, so that Catalogue() has them. A refusal is in the reply's Reason. The
 // error is ErrNoCatalogue (wrapped): then it is not known whether they took effect.
 func (h *Host) Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, error) {
-	if h.cfg.Ceilings != (Ceilings{}) {
-		for i := range cmds {
-			if r, refused := h.cfg.Ceilings.refuses(h.Catalogue().View, &cmds[i]); refused {
-				return slices.Repeat([]meta.Reply{r}, len(cmds)), nil
-			}
+	for i := range cmds {
+		if r, refused := h.cfg.Ceilings.refuses(h.Catalogue().View, &cmds[i]); refused {
+			return slices.Repeat([]meta.Reply{r}, len(cmds)), nil
 		}
 	}
 	return h.cat.do(ctx, cmds)

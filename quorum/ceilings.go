@@ -1,13 +1,31 @@
 package quorum
 
-import "github.com/warrenmq/warren/meta"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+)
 
 // Ceilings bound what the cluster may have for this node to make another one; 0 is no bound. Each node has its own, so they are judged before a command goes to the catalogue, by this node's view.
 type Ceilings struct{ Queues, Exchanges, VHosts int }
 
+// topicTooLong returns the refusal of a binding whose key has too many words, if it has.
+func topicTooLong(v *meta.View, cmd *meta.Command) (meta.Reply, bool) {
+	if cmd.Op != meta.OpBind || strings.Count(cmd.Binding.RoutingKey, ".") < limits.TopicWordsMax {
+		return meta.Reply{}, false
+	}
+	x := v.Exchange(cmd.Binding.VHost, cmd.Binding.Source)
+	return meta.Reply{Reason: meta.ReasonInvalidBinding, Detail: fmt.Sprintf("a topic has at most %d words", limits.TopicWordsMax)}, x != nil && x.Type == "topic" && !v.HasBinding(&cmd.Binding)
+}
+
 // refuses returns the refusal of a command, if there is one.
 func (c *Ceilings) refuses(v *meta.View, cmd *meta.Command) (meta.Reply, bool) {
 	kind, most, reached := "", 0, false
+	if r, refused := topicTooLong(v, cmd); refused {
+		return r, true
+	}
 	switch cmd.Op {
 	case meta.OpDeclareQueue:
 		kind, most = "queues", c.Queues

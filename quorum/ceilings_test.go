@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/warrenmq/warren/internal/machine"
@@ -22,6 +23,13 @@ func TestCeilings(t *testing.T) {
 	}
 	v := m.View()
 	exchanges := v.ExchangeCount("/")
+	bind := func(key string) meta.Command {
+		return meta.Command{Op: meta.OpBind, Binding: meta.Binding{VHost: "/", Source: "amq.topic", Kind: meta.ToQueue, Destination: "q", RoutingKey: key}}
+	}
+	long := bind(strings.Repeat(".", 128))
+	if r, refused := (&Ceilings{}).refuses(v, &long); !refused || r.Reason != meta.ReasonInvalidBinding || r.Detail != "a topic has at most 128 words" {
+		t.Errorf("a topic of 129 words: %v %+v", refused, r)
+	}
 	for _, c := range []struct {
 		name     string
 		ceilings Ceilings
@@ -37,6 +45,7 @@ func TestCeilings(t *testing.T) {
 		{"an exchange that is there", Ceilings{Exchanges: 1}, meta.Command{Op: meta.OpDeclareExchange, Exchange: meta.Exchange{VHost: "/", Name: "amq.topic"}}, "", 0},
 		{"one virtual host more", Ceilings{VHosts: 1}, meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "v"}}, "vhosts", 1},
 		{"the virtual host that is there", Ceilings{VHosts: 1}, meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}, "", 0},
+		{"a topic of 128 words", Ceilings{}, bind(strings.Repeat("a.", 127) + "a"), "", 0},
 		{"no bound", Ceilings{}, meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "v"}}, "", 0},
 	} {
 		r, refused := c.ceilings.refuses(v, &c.cmd)

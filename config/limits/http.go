@@ -8,6 +8,9 @@ const (
 	// HTTPBodyBytesMax bounds a request's body. Beyond it: 413. Used by management.
 	HTTPBodyBytesMax = 20_000_000
 
+	// HTTPHeavyMax bounds the requests for lists and messages that are answered at the same time. Beyond it: 503. Used by management.
+	HTTPHeavyMax = 64
+
 	// HTTPReadTimeoutMillis is how long a request may take to arrive. Used by management.
 	HTTPReadTimeoutMillis = 10_000
 
