@@ -10,6 +10,73 @@ import (
 	"github.com/warrenmq/warren/e2e/harness"
 )
 
+// alarmTimeout is how long a cluster may take to do what it does within two seconds.
+const alarmTimeout = 10 * time.Second
+
+// limitDisk sets the disk limit of a node at run time, through another one.
+func limitDisk(t *testing.T, through, of *harness.Node, size string) {
+	t.Helper()
+	if a := through.API(t, "PUT", harness.Path("nodes", of.Name, "limits"), map[string]any{"disk_free_limit.absolute": size}); a.Status != 204 {
+		t.Fatalf("limit of %s: %v", of.Name, a)
+	}
+}
+
+// awaitAlarms waits until every node knows as many alarms.
+func awaitAlarms(t *testing.T, c *harness.Cluster, want int) {
+	t.Helper()
+	for _, n := range c.Alive() {
+		harness.Eventually(t, alarmTimeout, func() error {
+			a, err := n.TryAPI("GET", "/api/health/checks/alarms", nil)
+			var body struct{ Alarms []struct{ Node, Resource string } }
+			if err == nil {
+				a.JSON(t, &body)
+			}
+			if err == nil && len(body.Alarms) != want {
+				err = fmt.Errorf("%s knows %s, want %d alarms", n.Name, a.Body, want)
+			}
+			return err
+		})
+	}
+}
+
+// awaitBlocking waits until the clients of a node will be blocked when they publish: the broker looks four times a second.
+func awaitBlocking(t *testing.T, n *harness.Node) {
+	t.Helper()
+	harness.Eventually(t, alarmTimeout, func() error {
+		var list []struct{ State string }
+		if err := n.TryGet("/api/connections?columns=state", &list); err != nil {
+			return err
+		}
+		for _, x := range list {
+			if x.State != "blocking" {
+				return fmt.Errorf("states %v", list)
+			}
+		}
+		return nil
+	})
+}
+
+func wantTold(t *testing.T, blockings <-chan amqp.Blocking, want amqp.Blocking) {
+	t.Helper()
+	select {
+	case x := <-blockings:
+		if x != want {
+			t.Fatalf("told %+v, want %+v", x, want)
+		}
+	case <-time.After(alarmTimeout):
+		t.Fatalf("not told %+v", want)
+	}
+}
+
+func wantConfirm(t *testing.T, d *amqp.DeferredConfirmation) {
+	t.Helper()
+	select {
+	case <-d.Done():
+	case <-time.After(alarmTimeout):
+		t.Fatal("no confirm")
+	}
+}
+
 // TestAlarmsOfTwoNodes: publishers of all nodes are blocked while any node that is up has an alarm: two are raised, one is cleared, and the node with the other one is lost.
 func TestAlarmsOfTwoNodes(t *testing.T) {
 	if !harness.Full() {
@@ -24,39 +91,6 @@ func TestAlarmsOfTwoNodes(t *testing.T) {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	limit := func(n *harness.Node, size string) {
-		t.Helper()
-		if a := one.API(t, "PUT", harness.Path("nodes", n.Name, "limits"), map[string]any{"disk_free_limit.absolute": size}); a.Status != 204 {
-			t.Fatalf("limit of %s: %v", n.Name, a)
-		}
-	}
-	alarms := func(want int) {
-		t.Helper()
-		for _, n := range c.Alive() {
-			harness.Eventually(t, 10*time.Second, func() error {
-				a, err := n.TryAPI("GET", "/api/health/checks/alarms", nil)
-				var body struct{ Alarms []struct{ Node, Resource string } }
-				if err == nil {
-					a.JSON(t, &body)
-				}
-				if err == nil && len(body.Alarms) != want {
-					err = fmt.Errorf("%s knows %s, want %d alarms", n.Name, a.Body, want)
-				}
-				return err
-			})
-		}
-	}
-	told := func(want amqp.Blocking) {
-		t.Helper()
-		select {
-		case x := <-blockings:
-			if x != want {
-				t.Fatalf("told %+v, want %+v", x, want)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("not told %+v", want)
-		}
-	}
 	publish := func() *amqp.DeferredConfirmation {
 		t.Helper()
 		d, err := ch.PublishWithDeferredConfirm("", "work", false, false, amqp.Publishing{})
@@ -65,35 +99,16 @@ func TestAlarmsOfTwoNodes(t *testing.T) {
 		}
 		return d
 	}
-	confirmed := func(d *amqp.DeferredConfirmation) {
-		t.Helper()
-		select {
-		case <-d.Done():
-		case <-time.After(10 * time.Second):
-			t.Fatal("no confirm")
-		}
-	}
 
-	limit(two, "1000TB")
-	limit(three, "1000TB")
-	alarms(2)
-	harness.Eventually(t, 10*time.Second, func() error { // the broker looks four times a second
-		var list []struct{ State string }
-		if err := one.TryGet("/api/connections?columns=state", &list); err != nil {
-			return err
-		}
-		for _, x := range list {
-			if x.State != "blocking" {
-				return fmt.Errorf("states %v", list)
-			}
-		}
-		return nil
-	})
-	confirmed(publish())
-	told(amqp.Blocking{Active: true, Reason: "low on disk"})
+	limitDisk(t, one, two, "1000TB")
+	limitDisk(t, one, three, "1000TB")
+	awaitAlarms(t, c, 2)
+	awaitBlocking(t, one)
+	wantConfirm(t, publish())
+	wantTold(t, blockings, amqp.Blocking{Active: true, Reason: "low on disk"})
 	held := publish()
-	limit(two, "1MB")
-	alarms(1)
+	limitDisk(t, one, two, "1MB")
+	awaitAlarms(t, c, 1)
 	select {
 	case x := <-blockings:
 		t.Fatalf("told %+v while a node has an alarm", x)
@@ -102,7 +117,7 @@ func TestAlarmsOfTwoNodes(t *testing.T) {
 	case <-time.After(time.Second):
 	}
 	three.Kill9() // what it lacks does not count any more
-	told(amqp.Blocking{})
-	confirmed(held)
-	alarms(0)
+	wantTold(t, blockings, amqp.Blocking{})
+	wantConfirm(t, held)
+	awaitAlarms(t, c, 0)
 }
