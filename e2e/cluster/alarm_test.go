@@ -27,7 +27,9 @@ func awaitAlarms(t *testing.T, c *harness.Cluster, want int) {
 	for _, n := range c.Alive() {
 		harness.Eventually(t, alarmTimeout, func() error {
 			a, err := n.TryAPI("GET", "/api/health/checks/alarms", nil)
-			var body struct{ Alarms []struct{ Node, Resource string } }
+			var body struct {
+				Alarms []struct{ Node, Resource string }
+			}
 			if err == nil {
 				a.JSON(t, &body)
 			}
