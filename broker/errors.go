@@ -282,7 +282,7 @@ func errRareReason(r *meta.Reply, what resource) *amqp.Error {
 		case "queues":
 			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare queue '%s': queue limit in cluster (%d) is reached", what.Name, r.Count)
 		case "exchanges":
-			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare exchange '%s': exchange limit of %d is reached", what.Name, r.Count)
+			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare %s: exchange limit of %d is reached", what, r.Count)
 		case "vhosts":
 			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot create vhost '%s': vhost limit of %d is reached", what.Name, r.Count)
 		}

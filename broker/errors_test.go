@@ -75,6 +75,8 @@ func TestErrorTexts(t *testing.T) {
 		reply := meta.Reply{Reason: r, Field: "x-arg", Detail: "detail", Received: "none", Current: "the value '1' of type 'long'", Count: 9}
 		add("reason "+r.String(), errReason(&reply, q))
 	}
+	add("queues max", errReason(&meta.Reply{Reason: meta.ReasonLimit, Field: "queues", Count: 9}, q))
+	add("exchanges max", errReason(&meta.Reply{Reason: meta.ReasonLimit, Field: "exchanges", Count: 9}, x))
 	for code := queue.CodeRejected; code <= queue.CodeUnavailable; code++ {
 		add(fmt.Sprintf("code %d", code), errCode(code, q))
 	}

@@ -21,6 +21,7 @@ func behaviours() (rows []string) {
 
 // elsewhere has the behaviours that are no exchange of frames, with the test that holds them.
 var elsewhere = map[string]string{
+	"1.4 exchange.declare: limit":       "TestErrorTexts of package broker: the limit is too large to be reached over AMQP",
 	"1.4 queue.delete: protected queue": "no queue is protected",
 	"1.4 queue without a leader":        "e2e/cluster TestPartition: a queue whose majority is away answers 404 after a time",
 	"9.35 guest from elsewhere":         "TestLoopbackUsers of packages broker and management",
@@ -31,9 +32,6 @@ var elsewhere = map[string]string{
 var pendings = map[string]string{
 	"tx":              "transactions are not there yet",
 	"direct reply-to": "direct reply-to is not there yet",
-	"topic":           "topic permissions are not there yet",
-	"limits":          "limits of users and virtual hosts are not there yet",
-	"consistent hash": "the exchange type is not there yet",
 	"alarms":          "alarms are not there yet",
 	"immediate":       "basic.publish with immediate is not there yet",
 	"dead letters":    "dead letters come later",
