@@ -31,8 +31,7 @@ var common = []string{"connect", "tls", "declare", "confirm", "consume", "qos", 
 
 // notYet are the steps that wait for something that Warren has not.
 var notYet = map[string]string{
-	"tx":         "transactions are not there yet",
-	"celery eta": "basic.qos with global is not there yet",
+	"tx": "transactions are not there yet",
 }
 
 func script(tool, file string) func(*testing.T) *exec.Cmd {
@@ -71,6 +70,7 @@ var foreigners = []foreign{
 func TestForeignClients(t *testing.T) {
 	b, env := brokerWithTLS(t)
 	pid := b.Pid()
+	t.Run("amqp-tools", func(t *testing.T) { amqpToolsTLS(t, env) })
 	t.Run("clients", func(t *testing.T) {
 		for _, f := range foreigners {
 			t.Run(f.name, func(t *testing.T) {
@@ -108,6 +108,24 @@ func brokerWithTLS(t *testing.T) (b *harness.Broker, env []string) {
 	return b, []string{
 		"AMQP_URL=" + b.AMQPURL(), "AMQP_HTTP=" + b.HTTPURL(), "AMQPS_URL=amqps://guest:guest@localhost:" + port + "/", "AMQP_CA=" + authority.File,
 		"PYTHONDONTWRITEBYTECODE=1",
+	}
+}
+
+// amqpToolsTLS publishes and gets a message with TLS.
+func amqpToolsTLS(t *testing.T, env []string) {
+	const queue = "amqp-tools-tls"
+	values := map[string]string{}
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		values[name] = value
+	}
+	for _, c := range [][]string{{"amqp-declare-queue", "--queue=" + queue}, {"amqp-publish", "--routing-key=" + queue, "--body=over TLS"}, {"amqp-get", "--queue=" + queue}} {
+		url := strings.TrimSuffix(values["AMQPS_URL"], "/") // to them a slash at the end names the virtual host ""
+		cmd := exec.Command(harness.Tool(t, c[0]), append([]string{"--url=" + url, "--cacert=" + values["AMQP_CA"]}, c[1:]...)...)
+		r, err := harness.Run(programTimeout, cmd)
+		if err != nil || r.Code != 0 || c[0] == "amqp-get" && r.Stdout != "over TLS" {
+			t.Fatalf("%q: %v, %v", c, err, r)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ var elsewhere = map[string]string{
 	"1.4 queue.delete: protected queue": "no queue is protected",
 	"1.4 queue without a leader":        "e2e/cluster TestPartition: a queue whose majority is away answers 404 after a time",
 	"9.35 guest from elsewhere":         "TestLoopbackUsers of packages broker and management",
+	"9.37 blocked":                      "TestDiskAlarm and TestMemoryAlarm of package limits",
 	"9.40 definitions":                  "comes with definitions",
 }
 
@@ -32,7 +33,6 @@ var elsewhere = map[string]string{
 var pendings = map[string]string{
 	"tx":              "transactions are not there yet",
 	"direct reply-to": "direct reply-to is not there yet",
-	"alarms":          "alarms are not there yet",
 	"immediate":       "basic.publish with immediate is not there yet",
 	"dead letters":    "dead letters come later",
 	"ttl":             "messages do not expire yet",

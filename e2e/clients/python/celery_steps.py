@@ -1,6 +1,7 @@
 """A real Celery worker on durable queues of both types: results, tasks for later that raise the prefetch, retries, revocation, a lost connection."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -83,7 +84,7 @@ def step_reconnect():
 
 worker = subprocess.Popen(
     [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "--concurrency=2", "--loglevel=WARNING", "--hostname=steps@localhost"],
-    cwd=os.path.dirname(os.path.abspath(__file__)), stdout=sys.stderr, env={**os.environ, "C_FORCE_ROOT": "1"},
+    cwd=os.path.dirname(os.path.abspath(__file__)), stdout=sys.stderr, env={**os.environ, "C_FORCE_ROOT": "1"}, start_new_session=True,
 )
 try:
     deadline = time.time() + TIMEOUT
@@ -93,5 +94,5 @@ try:
         globals()["step_" + step]()
         print(step, "ok", flush=True)
 finally:
-    worker.terminate()
+    os.killpg(worker.pid, signal.SIGKILL)  # a worker that is asked to stop may hang, which is not what is tested
     worker.wait(TIMEOUT)
