@@ -25,8 +25,6 @@ const (
 
 // amqp091NotYet are the tests that need what Warren has not.
 var amqp091NotYet = map[string]string{
-	"TestIntegrationTxCommit":                "transactions are not there yet",
-	"TestIntegrationTxRollback":              "transactions are not there yet",
 	"TestDeclareArgsRejectToDeadLetterQueue": "dead letters come later",
 	"TestRabbitMQQueueTTLGet":                "messages do not expire yet",
 }

@@ -29,11 +29,6 @@ type foreign struct {
 // common are the steps that every program has.
 var common = []string{"connect", "tls", "declare", "confirm", "consume", "qos", "tx", "nack", "return", "reconnect"}
 
-// notYet are the steps that wait for something that Warren has not.
-var notYet = map[string]string{
-	"tx": "transactions are not there yet",
-}
-
 func script(tool, file string) func(*testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd { return exec.Command(harness.Tool(t, tool), filepath.FromSlash(file)) }
 }
@@ -136,13 +131,6 @@ func runSteps(t *testing.T, f foreign, env []string) {
 	if harness.Full() {
 		steps = append(steps, f.long...)
 	}
-	steps = slices.DeleteFunc(steps, func(step string) bool {
-		why := notYet[step] + notYet[f.name+" "+step]
-		if why != "" {
-			t.Logf("left out: %s: %s", step, why)
-		}
-		return why != ""
-	})
 	cmd := f.command(t)
 	cmd.Args = append(cmd.Args, steps...)
 	cmd.Env = append(os.Environ(), env...)

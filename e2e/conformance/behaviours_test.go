@@ -31,7 +31,6 @@ var elsewhere = map[string]string{
 
 // pendings has what cases may wait for, and why.
 var pendings = map[string]string{
-	"tx":              "transactions are not there yet",
 	"direct reply-to": "direct reply-to is not there yet",
 	"immediate":       "basic.publish with immediate is not there yet",
 	"dead letters":    "dead letters come later",

@@ -240,6 +240,10 @@ func (p *player) do(s step) error {
 	case "lose":
 		c.closed = "lost"
 		return c.Close()
+	case "send": // without waiting for the answer
+		inner := s
+		inner.verb, inner.words = s.words[0], s.words[1:]
+		return p.send(c, inner)
 	case "raw":
 		return sendQuoted(c, s.words[0])
 	case "frame":
@@ -461,6 +465,17 @@ func (p *player) ifOpen(_ *playedConn, err error) error {
 
 // method sends a method and waits for its answer, if it has one.
 func (p *player) method(c *playedConn, s step) error {
+	if err := p.send(c, s); err != nil || c.closed != "" {
+		return err
+	}
+	if answer := answers[s.verb]; answer != "" && s.given["no-wait"] != "true" {
+		p.await(c, s.channel, answer)
+	}
+	return nil
+}
+
+// send sends a method.
+func (p *player) send(c *playedConn, s step) error {
 	m := methodsByName[s.verb]
 	if m == nil {
 		return errors.New("no such method")
@@ -481,13 +496,7 @@ func (p *player) method(c *playedConn, s step) error {
 	if s.verb == "channel.close" {
 		c.shut[s.channel] = true
 	}
-	if err := p.ifOpen(c, c.Send(rawamqp.Frame{Type: rawamqp.TypeMethod, Channel: s.channel, Payload: payload})); err != nil {
-		return err
-	}
-	if answer := answers[s.verb]; answer != "" && s.given["no-wait"] != "true" {
-		p.await(c, s.channel, answer)
-	}
-	return nil
+	return p.ifOpen(c, c.Send(rawamqp.Frame{Type: rawamqp.TypeMethod, Channel: s.channel, Payload: payload}))
 }
 
 // await prints what comes until a certain method does, or the channel or the connection ends.
