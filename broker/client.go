@@ -138,12 +138,7 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	}
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
 	cmd.Envelope = AppendEnvelope(nil, &Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body})
-	if mode, _ := v.DeliveryMode(); mode == 2 {
-		cmd.Flags |= queue.FlagPersistent
-	}
-	if priority, ok := v.Priority(); ok {
-		cmd.Flags, cmd.Priority = cmd.Flags|queue.FlagHasPriority, priority
-	}
+	quorum.Describe(&cmd, &v)
 	return true, b.enqueue(ctx, &cmd, targets)
 }
 
@@ -190,6 +185,7 @@ func (b *Broker) Get(ctx context.Context, user, vhost, name string, count int, s
 			if err != nil {
 				return nil, errInternal()
 			}
+			e.Properties = e.Shown()
 			bytes += len(d.Envelope)
 			lastD = max(lastD, d.D)
 			out = append(out, Message{Envelope: e, Redelivered: d.Redelivered, DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Left: replies[i].B})

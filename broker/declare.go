@@ -177,11 +177,12 @@ func (ch *channel) declared(q *meta.Queue, what resource, noWait bool) error {
 		return errNotFound(what)
 	}
 	st, ok := ch.c.b.host.QueueStatus(q.ID)
-	if ok && st.State == quorum.StateParked && !ch.c.b.clustered() && ch.c.inflightCount.Load() == 0 {
+	_, expires := q.Arguments.Get("x-expires") // then the declaration counts as a use
+	if ok && st.State == quorum.StateParked && !expires && !ch.c.b.clustered() && ch.c.inflightCount.Load() == 0 {
 		ch.reply(&amqp.QueueDeclareOk{Queue: q.Name, MessageCount: count32(st.Counts.Ready), ConsumerCount: count32(st.Counts.Consumers)})
 		return nil
 	}
-	ch.ask(q, &queue.Command{Op: queue.OpQuery}, func(_ *operation, r queue.Reply) error {
+	ch.ask(q, &queue.Command{Op: queue.OpTouch}, func(_ *operation, r queue.Reply) error {
 		if e := errCode(r.Code, what); e != nil {
 			return e
 		}

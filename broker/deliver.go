@@ -130,7 +130,7 @@ func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
 	b = append(b, d.Envelope[:2+len(e.Exchange)+len(e.RoutingKey)]...) // both names as short strings
 	binary.BigEndian.PutUint32(b[start+3:], uint32(len(b)-start-7))
 	buf.b = append(b, amqp.FrameEnd)
-	ch.c.out.appendContent(ch.number, ch.shownProperties(src, e.Properties, d), e.Body, ch.c.frameMax)
+	ch.c.out.appendContent(ch.number, ch.shownProperties(src, e.Shown(), d), e.Body, ch.c.frameMax)
 	if ch.c.b.notices.traced.Load() != nil {
 		ch.traceDelivery(src.queue, &e, d.Redelivered)
 	}

@@ -71,7 +71,7 @@ func (ch *channel) showGot(g *got, noAck bool, left uint64) {
 		Exchange: string(e.Exchange), RoutingKey: string(e.RoutingKey), MessageCount: count32(left),
 	}
 	c.appendReply(ch.number, &m)
-	o.appendContent(ch.number, ch.shownProperties(g.src, e.Properties, &g.delivery), e.Body, c.frameMax)
+	o.appendContent(ch.number, ch.shownProperties(g.src, e.Shown(), &g.delivery), e.Body, c.frameMax)
 	if c.b.notices.traced.Load() != nil {
 		ch.traceDelivery(g.src.queue, &e, g.delivery.Redelivered)
 	}

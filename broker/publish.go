@@ -351,13 +351,7 @@ func (ch *channel) enqueue(targets []meta.QueueID) {
 // enqueueCommand is the command for a message whose properties are in ch.w.view.
 func (ch *channel) enqueueCommand(p *publishing) queue.Command {
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(p.size), Envelope: p.env.b}
-	if mode, _ := ch.w.view.DeliveryMode(); mode == 2 {
-		cmd.Flags |= queue.FlagPersistent
-	}
-	if priority, ok := ch.w.view.Priority(); ok {
-		cmd.Flags |= queue.FlagHasPriority
-		cmd.Priority = priority
-	}
+	quorum.Describe(&cmd, &ch.w.view)
 	return cmd
 }
 

@@ -215,6 +215,7 @@ func (s *Server) peekOwn(ctx context.Context, id meta.QueueID, l *look) (*sight,
 	seen, room := new(sight), limits.PeekBytesMax
 	now, err := s.opt.Host.Peek(ctx, id, quorum.Look{Unacked: l.unacked, Offset: l.offset, Count: l.count}, func(position int, m *queue.Peeked, envelope []byte) bool {
 		e, err := broker.ParseEnvelope(envelope)
+		e.Properties = e.Shown()
 		if err != nil {
 			s.log.Error("a message cannot be shown", "queue", uint64(id), "seq", uint64(m.Seq), "error", err)
 			return true

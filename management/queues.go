@@ -417,14 +417,14 @@ func (c *call) writeMessages(w *writer, q *meta.Queue, r queueRow) {
 	w.Uint("messages_ready_ram", readyRAM)
 	w.Uint("messages_unacknowledged_ram", unackedRAM)
 	w.Uint("messages_paged_out", 0)
-	w.Uint("messages_dlx", 0)
+	w.Uint("messages_dlx", n.Dead)
 	w.Uint("message_bytes", n.ReadyBytes+n.UnackedBytes)
 	w.Uint("message_bytes_ready", n.ReadyBytes)
 	w.Uint("message_bytes_unacknowledged", n.UnackedBytes)
 	w.Uint("message_bytes_persistent", n.PersistentBytes)
 	w.Uint("message_bytes_ram", inMemory)
 	w.Uint("message_bytes_paged_out", 0)
-	w.Uint("message_bytes_dlx", 0)
+	w.Uint("message_bytes_dlx", n.DeadBytes)
 }
 
 // writeLengths writes how many messages there are.

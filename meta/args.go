@@ -85,22 +85,22 @@ const (
 
 // argTable is the one table of arguments, in the order in which a declaration is compared and checked.
 var argTable = [...]Arg{
-	{Name: "x-expires", PolicyKey: "expires", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Relaxed: true},
-	{Name: "x-message-ttl", PolicyKey: "message-ttl", Scope: bothQueues, Kind: MillisArg, Equivalence: true, Relaxed: true},
-	{Name: argDeadLetterExchange, PolicyKey: "dead-letter-exchange", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true},
-	{Name: argDeadLetterKey, PolicyKey: "dead-letter-routing-key", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true},
+	{Name: "x-expires", PolicyKey: "expires", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Relaxed: true, Served: true},
+	{Name: "x-message-ttl", PolicyKey: "message-ttl", Scope: bothQueues, Kind: MillisArg, Equivalence: true, Relaxed: true, Served: true},
+	{Name: argDeadLetterExchange, PolicyKey: "dead-letter-exchange", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true, Served: true},
+	{Name: argDeadLetterKey, PolicyKey: "dead-letter-routing-key", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true, Served: true},
 	{
 		Name: "x-dead-letter-strategy", PolicyKey: "dead-letter-strategy", Scope: bothQueues, Kind: WordArg,
-		Words: []string{"at-most-once", "at-least-once"}, BadWord: "invalid_dlx_strategy", Equivalence: true,
+		Words: []string{"at-most-once", "at-least-once"}, BadWord: "invalid_dlx_strategy", Equivalence: true, Served: true,
 	},
-	{Name: "x-max-length", PolicyKey: "max-length", Scope: bothQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true},
-	{Name: "x-max-length-bytes", PolicyKey: "max-length-bytes", Scope: allQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true},
+	{Name: "x-max-length", PolicyKey: "max-length", Scope: bothQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
+	{Name: "x-max-length-bytes", PolicyKey: "max-length-bytes", Scope: allQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
 	{Name: "x-max-in-memory-length", PolicyKey: "max-in-memory-length", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
 	{Name: "x-max-in-memory-bytes", PolicyKey: "max-in-memory-bytes", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
 	{Name: "x-max-priority", Scope: bothQueues, Kind: IntArg, Max: priorityMax, Equivalence: true, Served: true},
 	{
 		Name: "x-overflow", PolicyKey: "overflow", Scope: bothQueues, Kind: WordArg,
-		Words: []string{"drop-head", "reject-publish", "reject-publish-dlx"}, BadWord: "invalid_overflow", Equivalence: true,
+		Words: []string{"drop-head", "reject-publish", "reject-publish-dlx"}, BadWord: "invalid_overflow", Equivalence: true, Served: true,
 	},
 	{Name: "x-single-active-consumer", Scope: bothQueues, Kind: BoolArg, Equivalence: true, Relaxed: true},
 	{
@@ -114,7 +114,7 @@ var argTable = [...]Arg{
 	{Name: "x-quorum-initial-group-size", Scope: bothQueues, Kind: IntArg, Min: 1, Max: intMax, Equivalence: true},
 	{Name: "x-quorum-target-group-size", PolicyKey: "target-group-size", Scope: bothQueues, Kind: IntArg, Min: 1, Max: intMax, Equivalence: true},
 	{Name: "x-member-placement-tag", PolicyKey: "member-placement-tag", Scope: bothQueues, Kind: TextArg, Equivalence: true},
-	{Name: "x-delivery-limit", PolicyKey: "delivery-limit", Scope: bothQueues, Kind: IntArg, Min: -intMax - 1, Max: intMax, Equivalence: true},
+	{Name: "x-delivery-limit", PolicyKey: "delivery-limit", Scope: bothQueues, Kind: IntArg, Min: -intMax - 1, Max: intMax, Equivalence: true, Served: true},
 	{
 		Name: "x-delayed-retry-type", PolicyKey: "delayed-retry-type", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"disabled", "all", "failed", "returned"}, BadWord: "invalid_delayed_retry_type", Equivalence: true,

@@ -60,8 +60,11 @@ type group struct {
 	ledAt    time.Time            // when another member last said that it has a leader
 	progress *progress            // while this node leads
 
-	ticking atomic.Bool
-	asking  atomic.Uint64 // the seal token that the catalogue is being asked about
+	mover  *mover
+	ticks  timer         // the next Tick
+	expiry timer         // when the queue may have been unused for too long
+	office time.Time     // when this node became ready to lead
+	asking atomic.Uint64 // the seal token that the catalogue is being asked about
 }
 
 // awaited is another node that waits for the fate of a proposal.
@@ -79,6 +82,7 @@ func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group
 	g.m = queue.New(queueConfig(q))
 	g.disk.init(h, q.ID)
 	g.onDisk = func() *segment.Store { return g.disk.store }
+	g.mover = newMover(h, g, q.ID, g.leads)
 	return g
 }
 
@@ -491,13 +495,14 @@ func (g *group) takeOffice(term uint64) {
 		return
 	}
 	g.ready, g.progress = true, nil
+	g.office = time.Now()
 	g.next = make(map[queue.PipelineID]uint64)
 	g.lmu.Unlock()
 	g.starting.Do(func() { close(g.started) })
 	g.host.serve(g.id, g)
 	g.mourn() // a death that became known while this node was not ready yet
 	g.mu.Lock()
-	g.unused = g.m.Unused() // what a former leader may not have acted on
+	g.unused, g.died = g.m.Unused(), true // what a former leader may not have acted on
 	g.mu.Unlock()
 	g.afterApply()
 }
@@ -539,8 +544,9 @@ func (g *group) announceDeaths() error {
 func (g *group) afterApply() {
 	g.mu.Lock()
 	due, ok := g.m.NextDeadline()
-	unused, first := g.unused, g.first
-	g.unused, g.first = false, false
+	expires, mayExpire := g.m.Expiry()
+	unused, first, died := g.unused, g.first, g.died
+	g.unused, g.first, g.died = false, false, false
 	failed := g.failure != nil
 	token, sealed := g.m.Sealed()
 	checkpoint := g.disk.due(&g.bodies)
@@ -553,7 +559,13 @@ func (g *group) afterApply() {
 		g.tickAt(due)
 	}
 	if unused && g.leads() {
-		g.host.retire(g.id)
+		g.host.retire(g.id, queue.IfAutoDelete)
+	}
+	if mayExpire {
+		g.expireAt(expires)
+	}
+	if died && g.leads() {
+		g.mover.kick()
 	}
 	if first && mutant != mutantLateDeathForgotten {
 		go g.mourn() // it may have been under way when its death became known
@@ -576,18 +588,44 @@ func (g *group) leads() bool {
 	return g.ready
 }
 
-// tickAt proposes one Tick at a time, at or after due.
+// tickAt proposes a Tick at or after due.
 func (g *group) tickAt(dueMillis int64) {
-	if !g.leads() || !g.ticking.CompareAndSwap(false, true) {
+	if !g.leads() {
 		return
 	}
-	delay := max(0, time.Duration(dueMillis-g.host.clock.nowMillis())*time.Millisecond)
-	g.host.later(delay, func() {
-		g.ticking.Store(false)
+	g.ticks.set(g.host, dueMillis, func() {
 		if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err != nil {
 			return // a new leader looks by itself
 		}
 		g.afterApply()
+	})
+}
+
+// expireAt deletes the queue when it was unused for as long as it may be. The time counts anew for a new leader: clients must be able to come back after an outage, as in RabbitMQ.
+func (g *group) expireAt(dueMillis int64) {
+	g.lmu.Lock()
+	ready, office := g.ready, g.office
+	g.lmu.Unlock()
+	if !ready {
+		return
+	}
+	least := dueMillis
+	g.mu.Lock()
+	if n, ok := g.m.Config().Expires.Get(); ok {
+		least = g.host.clock.nowMillis() + int64(min(n, 1<<40)) - time.Since(office).Milliseconds()
+	}
+	g.mu.Unlock()
+	g.expiry.set(g.host, max(dueMillis, least), func() {
+		g.mu.Lock()
+		due, ok := g.m.Expiry()
+		g.mu.Unlock()
+		switch {
+		case !ok || !g.leads():
+		case due > g.host.clock.nowMillis():
+			g.expireAt(due)
+		default:
+			g.host.retire(g.id, queue.IfExpired)
+		}
 	})
 }
 

@@ -93,6 +93,7 @@ type Host struct {
 	closing sync.Once
 	fatally sync.Once
 	workers sync.WaitGroup
+	stuck   sync.Map // *mover: has dead letters that had nowhere to go
 }
 
 // runner runs one queue's machine, or knows who does: *group, *local or *remote.

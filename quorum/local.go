@@ -15,6 +15,9 @@ type local struct {
 	host *Host
 	away absence // used by the host's reporter alone
 
+	mover         *mover
+	ticks, expiry timer
+
 	qmu     sync.Mutex
 	mailbox []mail
 	running bool
@@ -33,6 +36,7 @@ var _ runner = (*local)(nil)
 func newLocal(h *Host, id meta.QueueID, cfg queue.Config, log *slog.Logger) *local {
 	l := &local{host: h}
 	l.id, l.log, l.m, l.opened = id, log, queue.New(cfg), true
+	l.mover = newMover(h, l, id, l.isOpen)
 	return l
 }
 
@@ -98,16 +102,27 @@ func (l *local) run() {
 func (l *local) one(m *mail) {
 	l.mu.Lock()
 	reply := l.apply(l.applied+1, m.entry)
+	due, timed := int64(0), false
 	for l.failure == nil {
 		now := l.host.clock.nowMillis()
-		if due, ok := l.m.NextDeadline(); !ok || due > now {
+		if due, timed = l.m.NextDeadline(); !timed || due > now {
 			break
 		}
 		l.apply(l.applied+1, queue.AppendCommandEntry(nil, now, &queue.Command{Op: queue.OpTick}))
 	}
-	unused, first := l.unused, l.first
-	l.unused, l.first = false, false
+	expires, mayExpire := l.m.Expiry()
+	unused, first, died := l.unused, l.first, l.died
+	l.unused, l.first, l.died = false, false, false
 	l.mu.Unlock()
+	if timed {
+		l.ticks.set(l.host, due, l.tick)
+	}
+	if mayExpire {
+		l.expiry.set(l.host, expires, l.expire)
+	}
+	if died {
+		l.mover.kick()
+	}
 	l.stream()
 	if first {
 		l.host.announceDeaths(l) // it may have been under way when its death became known
@@ -116,8 +131,33 @@ func (l *local) one(m *mail) {
 		m.answer <- reply
 	}
 	if unused {
-		l.host.retire(l.id)
+		l.host.retire(l.id, queue.IfAutoDelete)
 	}
+}
+
+// tick has the machine look at its timers.
+func (l *local) tick() {
+	l.put(mail{entry: queue.AppendCommandEntry(nil, l.host.clock.nowMillis(), &queue.Command{Op: queue.OpTick})})
+}
+
+// expire deletes the queue if it was unused for as long as it may be.
+func (l *local) expire() {
+	l.mu.Lock()
+	due, ok := l.m.Expiry()
+	l.mu.Unlock()
+	switch {
+	case !ok || !l.isOpen():
+	case due > l.host.clock.nowMillis():
+		l.expiry.set(l.host, due, l.expire)
+	default:
+		l.host.retire(l.id, queue.IfExpired)
+	}
+}
+
+func (l *local) isOpen() bool {
+	l.qmu.Lock()
+	defer l.qmu.Unlock()
+	return !l.closed
 }
 
 // close ends the queue; what is in the mailbox is still applied.

@@ -47,27 +47,6 @@ func (h *Host) slot(id meta.QueueID) (*slot, error) {
 	return s, nil
 }
 
-// Priorities of a queue declared without x-max-priority: RabbitMQ's for quorum queues; a classic queue has none.
-const (
-	quorumPriorityMax     = 31
-	quorumPriorityDefault = 4
-)
-
-// queueConfig is what the machine of a queue must know (PROTOCOL 5: everything Apply reads is replicated).
-func queueConfig(q *meta.Queue) queue.Config {
-	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
-	if q.Type == meta.TypeQuorum {
-		cfg.PriorityMax, cfg.PriorityDefault = quorumPriorityMax, quorumPriorityDefault
-	}
-	if v, ok := q.Arguments.Get("x-max-priority"); ok {
-		if n, ok := v.AsInt64(); ok {
-			cfg.PriorityMax = uint8(min(max(n, 0), 255))
-			cfg.PriorityDefault = min(cfg.PriorityDefault, cfg.PriorityMax)
-		}
-	}
-	return cfg
-}
-
 // local tells whether this node serves a queue: it is its home, or leads its group. Of a group that has no leader here, one that sleeps, every node with a replica is taken for it.
 func (h *Host) local(id meta.QueueID) bool {
 	q := h.Catalogue().View.QueueByID(id)
@@ -106,6 +85,7 @@ func (h *Host) touch(id meta.QueueID) {
 		l := newLocal(h, id, queueConfig(s.q), h.log)
 		s.run = l
 		s.mu.Unlock()
+		l.tick() // its time of being unused begins
 		s.pipe.start(l)
 	case member:
 		s.mu.Unlock()
@@ -266,6 +246,7 @@ func (h *Host) changed(effects []meta.Effect) {
 			h.nodeChanged(e.Node)
 		}
 	}
+	h.retryStuck()
 }
 
 // remove ends a queue that the catalogue deleted: clients are told, the replica stops, its data goes.
@@ -397,15 +378,15 @@ func (h *Host) unseal(run runner, token uint64) {
 	}
 }
 
-// retire deletes an auto-delete queue that lost its last consumer.
-func (h *Host) retire(id meta.QueueID) {
+// retire deletes a queue that nobody uses any more, if the condition holds.
+func (h *Host) retire(id meta.QueueID, cond queue.Condition) {
 	h.workers.Add(1)
 	go func() {
 		defer h.workers.Done()
 		ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 		defer cancel()
-		if _, err := h.DeleteQueue(ctx, id, queue.IfAutoDelete); err != nil && !errors.Is(err, ErrNoQueue) {
-			h.log.Warn("an unused auto-delete queue could not be deleted", "id", uint64(id), "error", err)
+		if _, err := h.DeleteQueue(ctx, id, cond); err != nil && !errors.Is(err, ErrNoQueue) {
+			h.log.Warn("an unused queue could not be deleted", "id", uint64(id), "error", err)
 		}
 	}()
 }

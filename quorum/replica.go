@@ -33,6 +33,7 @@ type replica struct {
 	entry   queue.Entry
 	cmd     queue.Command
 	unused  bool // an auto-delete queue lost its last consumer
+	died    bool // a message went to the outbox
 	first   bool // the first batch of an incarnation was applied, which may be dead by now
 
 	accounted int64                 // body bytes that the node counts for this replica
@@ -76,18 +77,21 @@ func (r *replica) step(index uint64, entry []byte) (reply queue.Reply, failed *i
 		var result queue.Result
 		result, r.effects = r.m.ApplyBatch(at, &r.entry.Batch, r.effects)
 		r.first = r.first || r.entry.Batch.K == 1 && result.Verdict == queue.VerdictApplied
-		r.keepBodies()
+		r.keepBodies(r.entry.Batch.Commands)
 		r.collect(&result)
 	} else {
 		reply, r.effects = r.m.Apply(at, &r.entry.Command, r.effects)
+		if r.entry.Command.Op == queue.OpRun {
+			r.keepBodies(r.entry.Command.Envelope)
+		}
 		r.collect(nil)
 	}
 	return reply, nil
 }
 
-// keepBodies stores the envelopes of the batch's accepted messages.
-func (r *replica) keepBodies() {
-	rest, at := r.entry.Batch.Commands, uint32(0)
+// keepBodies stores the envelopes of the accepted messages among encoded commands.
+func (r *replica) keepBodies(rest []byte) {
+	at := uint32(0)
 	for i := range r.effects {
 		e := &r.effects[i]
 		if e.Kind != queue.KindStore {
@@ -117,6 +121,8 @@ func (r *replica) collect(result *queue.Result) {
 			r.evs = append(r.evs, event{kind: eventReady, node: e.Node, boot: e.BootCounter, session: e.Session, k: uint64(e.Ready)})
 		case queue.KindUnused:
 			r.unused = true
+		case queue.KindDead:
+			r.died = true
 		}
 	}
 	if result != nil {

@@ -95,4 +95,7 @@ const (
 
 	// DecimalScaleMax is the largest scale of a decimal field. Beyond it: 502. Used by amqp.
 	DecimalScaleMax = 28
+
+	// DeathsMax bounds the deaths that a message remembers, one for each queue and reason; the oldest goes. Used by message.
+	DeathsMax = 100
 )

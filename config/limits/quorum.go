@@ -48,4 +48,20 @@ const (
 
 	// ClockSlewMillis is how often a node leads its clock towards the wall clock, by a tenth of it at most. Used by quorum.
 	ClockSlewMillis = 1_000
+
+	// MoverRetryMillis is how long a mover of dead letters waits at most before it tries again what did not go. Used by quorum.
+	MoverRetryMillis = 1_000
+
+	// MoverResolveAtOnce is how many dead letters get their targets in one log entry. Used by quorum.
+	MoverResolveAtOnce = 256
+
+	// MoverRunMessages and MoverRunBytes bound what one queue sends another in one log entry; one message may be larger. Used by quorum.
+	MoverRunMessages = 256
+	MoverRunBytes    = 1 << 20
+
+	// TimerMillis is the longest time that a queue's timer is set to at once. Used by quorum.
+	TimerMillis = 3_600_000
+
+	// DeliveryLimit is how often a message of a quorum queue may fail, unless the queue says otherwise. Used by quorum.
+	DeliveryLimit = 20
 )

@@ -1,0 +1,72 @@
+package message
+
+import (
+	"github.com/warrenmq/warren/amqp"
+)
+
+// Letter is a dead letter: a message that died and goes on to a dead-letter exchange.
+type Letter struct {
+	// Envelope is the message as it goes on.
+	Envelope Envelope
+	// Deaths are its deaths, this one included.
+	Deaths Deaths
+	// Copies are further routing keys: those of the header CC, unless the queue gives a key.
+	Copies []string
+	// Properties are those of Envelope.
+	Properties amqp.PropertyView
+}
+
+// DeadLetter makes a dead letter of a message that died. exchange is the dead-letter exchange, key the routing key that the queue gives its dead letters, nil if they keep theirs. The
+// property expiration goes, and with a key of the queue's the header CC; all else is kept as it was. The error is ErrMalformed. The same arguments give the same bytes.
+func DeadLetter(envelope []byte, death Death, exchange string, key *string) (*Letter, error) {
+	e, err := Parse(envelope)
+	if err != nil {
+		return nil, err
+	}
+	l := &Letter{Envelope: e}
+	if l.Deaths, err = ParseDeaths(e.Deaths); err != nil {
+		return nil, err
+	}
+	var v amqp.PropertyView
+	if err := v.Scan(e.Properties); err != nil {
+		return nil, ErrMalformed
+	}
+	headers, _ := v.Headers()
+	l.Copies = copies(headers)
+	death.Exchange, death.Keys = string(e.Exchange), append([]string{string(e.RoutingKey)}, l.Copies...)
+	if text, ok := v.Expiration(); ok {
+		death.Expiration = string(text)
+	}
+	l.Deaths.Add(death)
+	var left amqp.Table
+	if key != nil && len(l.Copies) > 0 {
+		if left = headers.Table().Without("CC"); left == nil {
+			left = amqp.Table{}
+		}
+	}
+	if left != nil || v.Flags().Has(amqp.FlagExpiration) {
+		l.Envelope.Properties = v.AppendEdited(nil, amqp.FlagExpiration, left)
+		if err := v.Scan(l.Envelope.Properties); err != nil {
+			return nil, ErrMalformed
+		}
+	}
+	l.Properties = v
+	l.Envelope.Exchange = []byte(exchange)
+	if key != nil {
+		l.Envelope.RoutingKey, l.Copies = []byte(*key), nil
+	}
+	l.Envelope.Deaths = l.Deaths.Append(nil)
+	return l, nil
+}
+
+// copies returns the routing keys in the header CC.
+func copies(headers amqp.RawTable) (keys []string) {
+	v, _ := headers.Lookup("CC")
+	array, _ := v.Value().AsArray()
+	for _, k := range array {
+		if text, ok := k.AsString(); ok {
+			keys = append(keys, text)
+		}
+	}
+	return keys
+}

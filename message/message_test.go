@@ -1,0 +1,217 @@
+package message
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+)
+
+// properties encodes what set sets.
+func properties(set func(*amqp.Properties)) []byte {
+	var p amqp.Properties
+	if set != nil {
+		set(&p)
+	}
+	return p.Append(nil)
+}
+
+func TestEnvelopeRoundTrip(t *testing.T) {
+	for _, e := range []Envelope{
+		{},
+		{Exchange: []byte("x"), RoutingKey: []byte("key"), Properties: []byte{0, 0}, Body: []byte("body")},
+		{Exchange: bytes.Repeat([]byte("x"), 255), RoutingKey: bytes.Repeat([]byte("k"), 255), Properties: []byte{0, 0}, Deaths: []byte{}, Body: nil},
+		{RoutingKey: []byte("q"), Properties: []byte{0, 0}, Deaths: []byte("deaths"), Body: []byte("body")},
+	} {
+		encoded := Append(nil, &e)
+		got, err := Parse(encoded)
+		if err != nil || !bytes.Equal(got.Exchange, e.Exchange) || !bytes.Equal(got.RoutingKey, e.RoutingKey) || !bytes.Equal(got.Properties, e.Properties) ||
+			!bytes.Equal(got.Deaths, e.Deaths) || (got.Deaths == nil) != (e.Deaths == nil) || !bytes.Equal(got.Body, e.Body) {
+			t.Errorf("%+v came back as %+v (%v)", e, got, err)
+		}
+		for n := range len(encoded) - len(e.Body) {
+			if _, err := Parse(encoded[:n]); err == nil {
+				t.Errorf("%+v cut to %d bytes is read", e, n)
+			}
+		}
+	}
+}
+
+// died makes the message that is left of one that died in a queue.
+func died(t *testing.T, envelope []byte, queue, reason string, millis int64, exchange string, key *string) (*Letter, []byte) {
+	t.Helper()
+	l, err := DeadLetter(envelope, Death{Queue: queue, Reason: reason, TimeMillis: millis}, exchange, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, Append(nil, &l.Envelope)
+}
+
+// shown renders the headers about deaths that a client sees.
+func shown(t *testing.T, envelope []byte) string {
+	t.Helper()
+	e, err := Parse(envelope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := amqp.DecodeProperties(e.Shown())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parts []string
+	for _, f := range p.Headers {
+		parts = append(parts, f.Key+"="+f.Value.String())
+	}
+	return strings.Join(parts, " ")
+}
+
+// TestDeathsAreCounted: one entry per queue and reason, the newest death first, the time that of the first, the first death of all for ever.
+func TestDeathsAreCounted(t *testing.T) {
+	key := "wait"
+	env := Append(nil, &Envelope{Exchange: []byte("orders"), RoutingKey: []byte("new"), Properties: properties(nil), Body: []byte("b")})
+	_, env = died(t, env, "main", "rejected", 1_000, "", &key)
+	_, env = died(t, env, "wait", "expired", 2_000, "back", nil)
+	l, env := died(t, env, "main", "rejected", 3_000, "", &key)
+	if n := len(l.Deaths.List); n != 2 {
+		t.Fatalf("%d deaths", n)
+	}
+	got := shown(t, env)
+	for _, want := range []string{
+		`x-first-death-queue="main"`, `x-first-death-reason="rejected"`, `x-first-death-exchange="orders"`, `x-last-death-queue="main"`, `x-last-death-reason="rejected"`, `x-last-death-exchange="orders"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+	newest, older := l.Deaths.List[0], l.Deaths.List[1]
+	if newest.Queue != "main" || newest.Count != 2 || newest.TimeMillis != 1_000 || !reflect.DeepEqual(newest.Keys, []string{"new"}) || older.Queue != "wait" || older.Count != 1 {
+		t.Errorf("deaths are %+v", l.Deaths.List)
+	}
+}
+
+// TestDeathHasRabbitsTypes: clients look at the types of the fields.
+func TestDeathHasRabbitsTypes(t *testing.T) {
+	env := Append(nil, &Envelope{Exchange: []byte("x"), RoutingKey: []byte("k"), Properties: properties(func(p *amqp.Properties) { p.SetExpiration("300") }), Body: nil})
+	l, _ := died(t, env, "q", "expired", 5_500, "", nil)
+	table, _ := l.Deaths.List[0].show().AsTable()
+	got := ""
+	for _, f := range table {
+		got += fmt.Sprintf("%s:%s ", f.Key, f.Value.Type())
+	}
+	if want := "count:long reason:longstr queue:longstr time:timestamp exchange:longstr routing-keys:array original-expiration:longstr "; got != want {
+		t.Errorf("the table is %s, want %s", got, want)
+	}
+}
+
+// TestLetterKeepsWhatWasPublished: the expiration goes; with a key of the queue's the header CC goes, too; all else stays byte for byte.
+func TestLetterKeepsWhatWasPublished(t *testing.T) {
+	headers := amqp.Table{{Key: "CC", Value: amqp.Array(amqp.Longstr("second"))}, {Key: "user", Value: amqp.Int32(7)}}
+	published := func(headers amqp.Table, expiration string) []byte {
+		return properties(func(p *amqp.Properties) {
+			p.SetContentType("text/plain")
+			p.SetHeaders(headers)
+			p.SetDeliveryMode(2)
+			if expiration != "" {
+				p.SetExpiration(expiration)
+			}
+			p.SetMessageID("id")
+		})
+	}
+	env := Append(nil, &Envelope{Exchange: []byte("x"), RoutingKey: []byte("first"), Properties: published(headers, "5"), Body: []byte("body")})
+
+	l, _ := died(t, env, "q", "expired", 1, "dlx", nil)
+	if string(l.Envelope.Exchange) != "dlx" || string(l.Envelope.RoutingKey) != "first" || !reflect.DeepEqual(l.Copies, []string{"second"}) || string(l.Envelope.Body) != "body" {
+		t.Errorf("letter is %+v", l)
+	}
+	if !bytes.Equal(l.Envelope.Properties, published(headers, "")) {
+		t.Errorf("properties are %x", l.Envelope.Properties)
+	}
+	if d := l.Deaths.List[0]; d.Expiration != "5" || !reflect.DeepEqual(d.Keys, []string{"first", "second"}) {
+		t.Errorf("death is %+v", d)
+	}
+
+	key := "given"
+	l, _ = died(t, env, "q", "expired", 1, "dlx", &key)
+	if string(l.Envelope.RoutingKey) != "given" || l.Copies != nil || !bytes.Equal(l.Envelope.Properties, published(headers[1:], "")) {
+		t.Errorf("letter with a key is %+v", l)
+	}
+}
+
+// TestPublishersDeathsAreContent: what a client sends as x-death is shown as it came and counts for nothing, until the message dies.
+func TestPublishersDeathsAreContent(t *testing.T) {
+	fake := amqp.Table{{Key: "x-death", Value: amqp.Longstr("mine")}}
+	env := Append(nil, &Envelope{RoutingKey: []byte("q"), Properties: properties(func(p *amqp.Properties) { p.SetHeaders(fake) })})
+	if got := shown(t, env); got != `x-death="mine"` {
+		t.Errorf("shown as %s", got)
+	}
+	l, env := died(t, env, "q", "expired", 1, "", nil)
+	if len(l.Deaths.List) != 1 || strings.Contains(shown(t, env), "mine") {
+		t.Errorf("after a death: %+v, shown as %s", l.Deaths, shown(t, env))
+	}
+}
+
+func TestCycles(t *testing.T) {
+	for _, c := range []struct {
+		deaths string // queue:reason, the oldest first
+		target string
+		cycle  bool
+	}{
+		{"a:expired", "b", false},
+		{"a:expired", "a", true},
+		{"a:maxlen b:expired", "a", true},
+		{"a:expired b:rejected", "a", false},
+		{"a:rejected b:expired", "a", false},
+		{"a:rejected a:expired b:expired", "a", true},
+		{"b:rejected a:expired", "a", true},
+		{"a:delivery_limit", "a", true},
+	} {
+		var d Deaths
+		for _, text := range strings.Fields(c.deaths) {
+			queue, reason, _ := strings.Cut(text, ":")
+			d.Add(Death{Queue: queue, Reason: reason})
+		}
+		if got := d.IsCycle(c.target); got != c.cycle {
+			t.Errorf("%s to %s: %t", c.deaths, c.target, got)
+		}
+	}
+}
+
+// TestDeathsAreBounded: a message that wanders through ever new queues does not grow for ever.
+func TestDeathsAreBounded(t *testing.T) {
+	var d Deaths
+	for i := range limits.DeathsMax + 5 {
+		d.Add(Death{Queue: fmt.Sprint(i), Reason: "expired"})
+	}
+	if len(d.List) != limits.DeathsMax || d.List[0].Queue != fmt.Sprint(limits.DeathsMax+4) || d.FirstQueue != "0" {
+		t.Errorf("%d deaths, newest %s, first %s", len(d.List), d.List[0].Queue, d.FirstQueue)
+	}
+	again, err := ParseDeaths(d.Append(nil))
+	if err != nil || !reflect.DeepEqual(again, d) {
+		t.Errorf("came back as %+v (%v)", again, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	d := Deaths{FirstQueue: "q", List: []Death{{Queue: "q", Reason: "expired", Count: 3, Keys: []string{"k"}}}}
+	f.Add(Append(nil, &Envelope{Exchange: []byte("x"), RoutingKey: []byte("k"), Properties: []byte{0, 0}, Deaths: d.Append(nil), Body: []byte("b")}))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		e, err := Parse(src)
+		if err != nil {
+			return
+		}
+		if again := Append(nil, &e); !bytes.Equal(again, src) {
+			t.Errorf("%x encoded anew is %x", src, again)
+		}
+		_ = e.Shown()
+		key := "key"
+		if l, err := DeadLetter(src, Death{Queue: "q", Reason: "expired"}, "x", &key); err == nil {
+			if _, err := DeadLetter(Append(nil, &l.Envelope), Death{Queue: "q", Reason: "rejected"}, "y", nil); err != nil {
+				t.Errorf("a dead letter cannot die again: %v", err)
+			}
+		}
+	})
+}

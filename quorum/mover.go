@@ -1,0 +1,325 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/message"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// mover carries the dead letters of one queue to where they belong, as long as this node leads the queue (PROTOCOL 4). What it decides is decided by the machines: a dead letter has its
+// targets once OpResolve is applied, a target has it once OpRun is applied there, and it is gone once OpDone is applied here. So a mover that dies, or two that work at once, lose and double
+// nothing.
+type mover struct {
+	host *Host
+	run  runner
+	id   meta.QueueID
+	// leads tells whether this node still leads the queue.
+	leads func() bool
+
+	mu      sync.Mutex
+	working bool
+	again   bool // there may be more than the present turn looks at
+	busy    map[queue.QueueID]bool
+	// Entries up to passed had nowhere to go as of catalogue.
+	catalogue *Catalogue
+	passed    uint64
+}
+
+// deathSurvey is what a queue decides about its dead letters.
+type deathSurvey struct {
+	exchange string
+	key      *string
+	// once says that a dead letter without a target is dropped.
+	once bool
+}
+
+func newMover(h *Host, run runner, id meta.QueueID, leads func() bool) *mover {
+	return &mover{host: h, run: run, id: id, leads: leads, busy: make(map[queue.QueueID]bool)}
+}
+
+// kick has the mover look for work. It returns at once.
+func (v *mover) kick() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.again = true
+	if v.working {
+		return
+	}
+	v.working = true
+	v.host.workers.Add(1)
+	go func() {
+		defer v.host.workers.Done()
+		v.work()
+	}()
+}
+
+// work resolves what can be, and starts a courier for every target with something to get.
+func (v *mover) work() {
+	for pause := retryFirst; ; {
+		v.mu.Lock()
+		if !v.again || !v.leads() {
+			v.working = false
+			v.mu.Unlock()
+			return
+		}
+		v.again = false
+		v.mu.Unlock()
+		err := v.resolve()
+		v.deliverAll()
+		if err == nil {
+			pause = retryFirst
+			continue
+		}
+		v.host.log.Debug("dead letters could not be resolved yet", "queue", uint64(v.id), "error", err)
+		if v.host.wait(pause, nil) != nil {
+			return
+		}
+		pause = min(2*pause, retryMost)
+		v.mu.Lock()
+		v.again = true
+		v.mu.Unlock()
+	}
+}
+
+// A mover tries again after these times, growing from the first to the most.
+const (
+	retryFirst = 10 * time.Millisecond
+	retryMost  = limits.MoverRetryMillis * time.Millisecond
+)
+
+// resolve gives every dead letter that has none its targets.
+func (v *mover) resolve() error {
+	for v.leads() {
+		cat := v.host.Catalogue()
+		q := cat.View.QueueByID(v.id)
+		if q == nil {
+			return nil
+		}
+		v.mu.Lock()
+		if v.catalogue != cat {
+			v.catalogue, v.passed = cat, 0
+		}
+		after := v.passed
+		v.mu.Unlock()
+		r := v.run.core()
+		r.mu.Lock()
+		parcels := r.m.Unresolved(nil, after, limits.MoverResolveAtOnce)
+		r.mu.Unlock()
+		if len(parcels) == 0 {
+			if after > 0 {
+				v.host.stuck.Store(v, nil)
+			} else {
+				v.host.stuck.Delete(v)
+			}
+			return nil
+		}
+		cmd := queue.Command{Op: queue.OpResolve}
+		for i := range parcels {
+			if targets, ok := v.targets(cat, q, &parcels[i]); ok {
+				cmd.Envelope = queue.AppendTargets(cmd.Envelope, parcels[i].N, targets)
+			}
+		}
+		if len(cmd.Envelope) > 0 {
+			if _, err := v.run.command(&cmd); err != nil {
+				return err
+			}
+		}
+		v.mu.Lock()
+		v.passed = parcels[len(parcels)-1].N
+		v.mu.Unlock()
+	}
+	return nil
+}
+
+// targets routes a dead letter. ok is false if it has nowhere to go and waits; without targets it is dropped.
+func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets []queue.QueueID, ok bool) {
+	letter, s := v.letter(q, p)
+	if letter == nil {
+		return nil, false
+	}
+	m := exchange.Message{Copies: letter.Copies, Properties: &letter.Properties}
+	ids, reason := cat.Router.Route(q.VHost, letter.Envelope.Exchange, letter.Envelope.RoutingKey, &m, nil)
+	if reason != exchange.OK && reason != exchange.Internal || len(ids) == 0 {
+		return nil, s.once
+	}
+	for _, id := range ids {
+		if t := cat.View.QueueByID(id); t != nil && letter.Deaths.IsCycle(t.Name) {
+			v.host.log.Warn("a dead letter goes in a circle and is dropped", "queue", q.Name, "target", t.Name)
+			continue
+		}
+		targets = append(targets, queue.QueueID(id))
+	}
+	return targets, true
+}
+
+// letter makes the dead letter of a parcel; nil if its body cannot be read or the queue has nowhere to send it.
+func (v *mover) letter(q *meta.Queue, p *queue.Parcel) (*message.Letter, *deathSurvey) {
+	s := surveyOf(q, p.Reason)
+	if s == nil {
+		return nil, nil
+	}
+	envelope := v.run.core().read(p.Seq)
+	if envelope == nil {
+		return nil, s
+	}
+	letter, err := message.DeadLetter(envelope, message.Death{Queue: q.Name, Reason: p.Reason.String(), TimeMillis: p.DiedMillis}, s.exchange, s.key)
+	if err != nil {
+		v.host.log.Error("a dead letter cannot be made", "queue", q.Name, "position", uint64(p.Seq), "error", err)
+		return nil, s
+	}
+	return letter, s
+}
+
+// deliverAll starts a courier for each target that has none.
+func (v *mover) deliverAll() {
+	r := v.run.core()
+	r.mu.Lock()
+	targets := r.m.Targets(nil)
+	r.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, t := range targets {
+		if v.busy[t] {
+			continue
+		}
+		v.busy[t] = true
+		v.host.workers.Add(1)
+		go func() {
+			defer v.host.workers.Done()
+			v.courier(t)
+		}()
+	}
+}
+
+// errWait says that a target takes no more at present.
+var errWait = errors.New("quorum: the target takes no more at present")
+
+// courier brings a target what waits for it, until nothing does. A target that is full or not there is tried again and again, and holds up nobody else.
+func (v *mover) courier(target queue.QueueID) {
+	for pause := retryFirst; v.leads(); {
+		more, err := v.deliver(target)
+		switch {
+		case err != nil:
+			v.host.log.Debug("dead letters did not arrive yet", "queue", uint64(v.id), "target", uint64(target), "error", err)
+			if v.host.wait(pause, nil) != nil {
+				return
+			}
+			pause = min(2*pause, retryMost)
+		case more:
+			pause = retryFirst
+		default:
+			v.mu.Lock()
+			delete(v.busy, target)
+			v.mu.Unlock()
+			v.kick() // for what came between
+			return
+		}
+	}
+	v.mu.Lock()
+	delete(v.busy, target)
+	v.mu.Unlock()
+}
+
+// deliver brings a target one run. more is false if nothing waited.
+func (v *mover) deliver(target queue.QueueID) (more bool, err error) {
+	r := v.run.core()
+	r.mu.Lock()
+	from, parcels := r.m.Lane(nil, target, limits.MoverRunMessages)
+	r.mu.Unlock()
+	if len(parcels) == 0 {
+		return false, nil
+	}
+	view := v.host.Catalogue().View
+	q := view.QueueByID(v.id)
+	if q == nil {
+		return false, ErrNoQueue
+	}
+	if view.QueueByID(meta.QueueID(target)) == nil {
+		_, err := v.run.command(&queue.Command{Op: queue.OpDone, Peer: target, To: queue.DoneGone})
+		return true, err
+	}
+	cmd := queue.Command{Op: queue.OpRun, Peer: queue.QueueID(v.id), PeerEpoch: 1, From: from}
+	for i := range parcels {
+		letter, _ := v.letter(q, &parcels[i])
+		if letter == nil {
+			break
+		}
+		size := len(cmd.Envelope) + len(letter.Envelope.Body)
+		if i > 0 && size > limits.MoverRunBytes {
+			break
+		}
+		cmd.Envelope = appendLetter(cmd.Envelope, letter)
+	}
+	if len(cmd.Envelope) == 0 {
+		return false, errWait // a body that cannot be read, for now
+	}
+	return true, v.bring(target, &cmd)
+}
+
+// bring sends a run and notes what the target has by then.
+func (v *mover) bring(target queue.QueueID, cmd *queue.Command) error {
+	ctx, cancel := context.WithTimeout(v.host.life, limits.PublishTimeoutMillis*time.Millisecond)
+	defer cancel()
+	to, err := v.host.running(ctx, meta.QueueID(target))
+	if err != nil {
+		return err
+	}
+	reply, err := to.command(cmd)
+	if err != nil {
+		return err
+	}
+	if reply.A >= cmd.From {
+		if _, err := v.run.command(&queue.Command{Op: queue.OpDone, Peer: target, To: reply.A}); err != nil {
+			return err
+		}
+	}
+	if reply.Code != queue.CodeOK {
+		return errWait
+	}
+	return nil
+}
+
+// appendLetter appends the command that enqueues a dead letter.
+func appendLetter(dst []byte, l *message.Letter) []byte {
+	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(l.Envelope.Body)), Envelope: message.Append(nil, &l.Envelope)}
+	Describe(&cmd, &l.Properties)
+	return queue.AppendCommand(dst, &cmd)
+}
+
+// Describe tells the command that enqueues a message what the queue must know of its properties: delivery mode, priority, expiration.
+func Describe(cmd *queue.Command, v *amqp.PropertyView) {
+	if mode, _ := v.DeliveryMode(); mode == 2 {
+		cmd.Flags |= queue.FlagPersistent
+	}
+	if priority, ok := v.Priority(); ok {
+		cmd.Flags, cmd.Priority = cmd.Flags|queue.FlagHasPriority, priority
+	}
+	text, ok := v.Expiration()
+	if !ok {
+		return
+	}
+	millis := uint64(0)
+	for _, c := range text { // publishers are held to digits, with a sign at most
+		if c >= '0' && c <= '9' && millis < 1<<58 {
+			millis = 10*millis + uint64(c-'0')
+		}
+	}
+	cmd.Flags, cmd.Expiration = cmd.Flags|queue.FlagHasExpiration, millis
+}
+
+// retryStuck has the movers look again whose dead letters had nowhere to go: the catalogue has changed.
+func (h *Host) retryStuck() {
+	h.stuck.Range(func(m, _ any) bool {
+		h.stuck.Delete(m) // it comes back if it still has some
+		m.(*mover).kick()
+		return true
+	})
+}

@@ -1,0 +1,75 @@
+package quorum
+
+import (
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
+)
+
+// Priorities of a queue declared without x-max-priority: RabbitMQ's for quorum queues; a classic queue has none.
+const (
+	quorumPriorityMax     = 31
+	quorumPriorityDefault = 4
+)
+
+// queueConfig is what the machine of a queue must know (PROTOCOL 5: everything Apply reads is replicated).
+func queueConfig(q *meta.Queue) queue.Config {
+	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
+	if q.Type == meta.TypeQuorum {
+		cfg.PriorityMax, cfg.PriorityDefault = quorumPriorityMax, quorumPriorityDefault
+		cfg.DeliveryLimit = queue.LimitOf(limits.DeliveryLimit)
+	}
+	if n, ok := intArgument(q, "x-max-priority"); ok {
+		cfg.PriorityMax = uint8(min(max(n, 0), 255))
+		cfg.PriorityDefault = min(cfg.PriorityDefault, cfg.PriorityMax)
+	}
+	for _, l := range [...]struct {
+		name string
+		to   *queue.Limit
+	}{
+		{"x-message-ttl", &cfg.MessageTTL}, {"x-max-length", &cfg.MaxLength}, {"x-max-length-bytes", &cfg.MaxLengthBytes}, {"x-expires", &cfg.Expires},
+		{"x-delivery-limit", &cfg.DeliveryLimit},
+	} {
+		if n, ok := intArgument(q, l.name); ok {
+			*l.to = 0 // a negative delivery limit is none
+			if n >= 0 {
+				*l.to = queue.LimitOf(uint64(n))
+			}
+		}
+	}
+	switch textArgument(q, "x-overflow") {
+	case "reject-publish":
+		cfg.Overflow = queue.RejectPublish
+	case "reject-publish-dlx":
+		cfg.Overflow = queue.RejectPublishDLX
+	}
+	_, cfg.DeadLetter = q.Arguments.Get("x-dead-letter-exchange")
+	return cfg
+}
+
+func intArgument(q *meta.Queue, name string) (int64, bool) {
+	v, _ := q.Arguments.Get(name)
+	return v.AsInt64()
+}
+
+func textArgument(q *meta.Queue, name string) string {
+	v, _ := q.Arguments.Get(name)
+	s, _ := v.AsString()
+	return s
+}
+
+// surveyOf tells where a queue sends what died for a reason; nil if nowhere.
+func surveyOf(q *meta.Queue, _ queue.Reason) *deathSurvey {
+	v, ok := q.Arguments.Get("x-dead-letter-exchange")
+	if !ok {
+		return nil
+	}
+	s := &deathSurvey{once: textArgument(q, "x-dead-letter-strategy") == "at-most-once"}
+	s.exchange, _ = v.AsString()
+	if v, ok := q.Arguments.Get("x-dead-letter-routing-key"); ok {
+		if key, ok := v.AsString(); ok {
+			s.key = &key
+		}
+	}
+	return s
+}
