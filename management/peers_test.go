@@ -48,6 +48,10 @@ func fill(v reflect.Value, n *uint64) {
 		for i := range 2 {
 			fill(v.Index(i), n)
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
 	default:
 		panic("no value for " + v.Type().String())
 	}
