@@ -143,20 +143,21 @@ func TestIdleConnections(t *testing.T) {
 var halfOpen = []struct {
 	name string
 	send func(*rawamqp.Conn) error
+	near bool // to the bound
 }{
-	{"sockets on which nothing came", func(*rawamqp.Conn) error { return nil }},
-	{"sockets that sent the protocol header", started},
-	{"sockets that sent half of start-ok", func(c *rawamqp.Conn) error {
+	{name: "sockets on which nothing came", send: func(*rawamqp.Conn) error { return nil }},
+	{name: "sockets that sent the protocol header", send: started},
+	{name: "sockets that sent half of start-ok", send: func(c *rawamqp.Conn) error {
 		startOK := rawamqp.StartOK(rawamqp.Guest).Append(nil)
 		return errors.Join(started(c), c.SendRaw(string(startOK[:len(startOK)/2])))
 	}},
-	{"sockets that sent all but the end of the largest start-ok", func(c *rawamqp.Conn) error {
+	{name: "sockets that sent all but the end of the largest start-ok", near: true, send: func(c *rawamqp.Conn) error {
 		login := rawamqp.Login{Mechanism: "PLAIN"}
 		login.Response = strings.Repeat("x", untunedPayloadMax-len(rawamqp.StartOK(login).Payload))
 		startOK := rawamqp.StartOK(login).Append(nil)
 		return errors.Join(started(c), c.SendRaw(string(startOK[:len(startOK)-1])))
 	}},
-	{"sockets that did not answer tune", func(c *rawamqp.Conn) error {
+	{name: "sockets that did not answer tune", send: func(c *rawamqp.Conn) error {
 		if err := started(c); err != nil {
 			return err
 		}
@@ -178,6 +179,9 @@ func started(c *rawamqp.Conn) error {
 func TestHalfOpenSocketsAreSmall(t *testing.T) {
 	for _, kind := range halfOpen {
 		t.Run(kind.name, func(t *testing.T) {
+			if kind.near && !harness.Full() {
+				t.Skip("close to the bound, which counts on a machine that does nothing else")
+			}
 			harness.NeedFiles(t, halfOpenSockets+filesSpare)
 			b := harness.Start(t, harness.Options{})
 			before := settled(t, b)
