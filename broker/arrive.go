@@ -70,11 +70,7 @@ func (c *conn) introduce() bool {
 }
 
 func mayIntroduce(proxies []netip.Prefix, peer net.Addr) bool {
-	tcp, ok := peer.(*net.TCPAddr)
-	if !ok {
-		return false
-	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	addr := hostOf(peer).Unmap().WithZone("")
 	for _, p := range proxies {
 		if p.Contains(addr) {
 			return true
@@ -82,6 +78,17 @@ func mayIntroduce(proxies []netip.Prefix, peer net.Addr) bool {
 	}
 	return false
 }
+
+// hostOf returns the address of a peer without its port; the zero Addr, which is in no prefix, of a peer that has none.
+func hostOf(peer net.Addr) netip.Addr {
+	if tcp, ok := peer.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr()
+	}
+	return netip.Addr{}
+}
+
+// from is the address that the client comes from.
+func (c *conn) from() netip.Addr { return hostOf(c.ends.Load().peer) }
 
 // encrypt makes the TLS handshake; nil: it failed.
 func (c *conn) encrypt() net.Conn {

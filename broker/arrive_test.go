@@ -15,6 +15,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/guess"
 	"github.com/warrenmq/warren/internal/tlsconf"
 	"github.com/warrenmq/warren/internal/tlsconf/tlstest"
 )
@@ -203,7 +204,7 @@ func TestSlowProxy(t *testing.T) {
 // TestGuessing: who fails often waits ever longer, up to a bound, and who then knows the password comes in; other addresses do not wait.
 func TestGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := startBroker(t, func(o *Options) { o.LoopbackUsers = nil })
+		b := startBroker(t, func(o *Options) { o.LoopbackUsers, o.Guesses = nil, new(guess.Brake) })
 		try := func(from, password string) (time.Duration, bool) {
 			t.Helper()
 			client, server := net.Pipe()
@@ -232,34 +233,14 @@ func TestGuessing(t *testing.T) {
 			t.Errorf("another address: %t after %v", welcome, d)
 		}
 		for range 20 {
-			b.attempts.failed(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)})
+			b.opt.Guesses.Failed(netip.MustParseAddr("192.0.2.1"))
 		}
 		if d, welcome := try("192.0.2.1:1000", "guest"); !welcome || d != limits.LoginDelayMillisMax*time.Millisecond {
 			t.Errorf("the right password after many failures at once: %t after %v", welcome, d)
 		}
-		time.Sleep(failuresCounted * failureForgotten)
+		time.Sleep(time.Minute)
 		if d, welcome := try("192.0.2.1:1000", "guest"); !welcome || d > 0 {
 			t.Errorf("later: %t after %v", welcome, d)
 		}
 	})
-}
-
-// TestGuessersAreForgotten: as many addresses as there are do not take more memory than some.
-func TestGuessersAreForgotten(t *testing.T) {
-	var a attempts
-	for i := range 3 * limits.LoginAddressesMax {
-		a.failed(&net.TCPAddr{IP: net.IPv4(byte(i>>24), byte(i>>16), byte(i>>8), byte(i))})
-		if len(a.of) > limits.LoginAddressesMax {
-			t.Fatalf("%d addresses", len(a.of))
-		}
-	}
-	network := func(host byte) net.Addr {
-		return &net.TCPAddr{IP: net.IP{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host}}
-	}
-	for i := range 6 {
-		a.failed(network(byte(i)))
-	}
-	if a.delay(network(200)) == 0 {
-		t.Error("addresses of one network count each for itself")
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/guess"
 	"github.com/warrenmq/warren/internal/tlsconf"
 	"github.com/warrenmq/warren/meta"
 )
@@ -46,6 +47,8 @@ type Options struct {
 	Mechanisms []string
 	// CertificateLogin says where in a client's certificate its user's name stands.
 	CertificateLogin tlsconf.Login
+	// Guesses slows down logins from where many have failed; nothing does if nil.
+	Guesses *guess.Brake
 	// AnonymousUser and AnonymousPass are what a client logs in as with ANONYMOUS.
 	AnonymousUser, AnonymousPass string
 }
@@ -61,8 +64,7 @@ type Broker struct {
 	// tick counts the turns of the watch: the coarse clock of everything that is looked after there.
 	tick atomic.Uint32
 
-	attempts attempts
-	notices  *notices
+	notices *notices
 
 	leaser leaser // nil: the host needs no lease
 	teller teller // nil: there are no other nodes
@@ -78,7 +80,8 @@ type Broker struct {
 	closing   bool
 	idle      chan struct{} // closed when closing and the last connection has ended
 
-	ending   chan struct{} // closed when the broker begins to close
+	ending   context.Context // over when the broker begins to close
+	end      context.CancelFunc
 	stop     chan struct{} // ends the watch
 	stopping sync.Once
 }
@@ -88,8 +91,9 @@ func New(opt Options) *Broker {
 	opt.fill()
 	b := &Broker{
 		opt: opt, host: opt.Host, log: opt.Log, conns: make(map[uint64]*conn), listeners: make(map[net.Listener]struct{}),
-		idle: make(chan struct{}), ending: make(chan struct{}), stop: make(chan struct{}),
+		idle: make(chan struct{}), stop: make(chan struct{}),
 	}
+	b.ending, b.end = context.WithCancel(context.Background())
 	b.tick.Store(1) // 0 stands for never
 	b.leaser, _ = opt.Host.(leaser)
 	b.notices = newNotices(b)
@@ -155,7 +159,7 @@ func (b *Broker) Shutdown(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.closing {
 		b.closing = true
-		close(b.ending)
+		b.end()
 		for l := range b.listeners {
 			_ = l.Close()
 		}

@@ -26,7 +26,8 @@ func (c *conn) login(m *amqp.ConnectionStartOk) error {
 		}
 		return errMechanism(m.Mechanism)
 	}
-	if !c.hold() {
+	from := c.from()
+	if !c.b.opt.Guesses.Wait(c.b.ending, from) {
 		return errClosedEarly
 	}
 	name, user, problem, err := c.identify(m)
@@ -45,7 +46,7 @@ func (c *conn) login(m *amqp.ConnectionStartOk) error {
 		return nil
 	}
 	c.b.totals.authFailed.Add(1)
-	c.b.attempts.failed(c.ends.Load().peer)
+	c.b.opt.Guesses.Failed(from)
 	c.tellLogin(name, problem)
 	c.b.log.Warn("login refused", "connection", c.name(), "user", name, "mechanism", m.Mechanism, "reason", problem)
 	if c.authFailClose {

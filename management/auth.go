@@ -3,6 +3,7 @@ package management
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 
 	"github.com/warrenmq/warren/meta"
@@ -63,6 +64,7 @@ func (s *Server) passwordLogin(r *http.Request, view *meta.View, name, password 
 	good := meta.CheckPassword(algorithm, hash, []byte(password))
 	if u == nil || len(u.PasswordHash) == 0 || !good {
 		s.logins.failed.Add(1)
+		s.slowDown(r)
 		return nil, notAuthorised(loginFailed)
 	}
 	if refused := s.admit(r, u); refused != nil {
@@ -71,6 +73,16 @@ func (s *Server) passwordLogin(r *http.Request, view *meta.View, name, password 
 	}
 	s.logins.succeeded.Add(1)
 	return u, nil
+}
+
+// slowDown lets the refusal of a wrong password wait if there were many. A right one is never held up, for a tool sends it with every request.
+func (s *Server) slowDown(r *http.Request) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return
+	}
+	s.opt.Guesses.Wait(r.Context(), from.Addr())
+	s.opt.Guesses.Failed(from.Addr())
 }
 
 // admit checks that a user whose name is proven may use the API from where the request comes.

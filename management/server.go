@@ -17,6 +17,7 @@ import (
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/alarm"
+	"github.com/warrenmq/warren/internal/guess"
 	ui "github.com/warrenmq/warren/management-ui"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -133,6 +134,8 @@ type Options struct {
 	ConfigFiles []string
 	// Secret is what the nodes of the cluster share; sessions are signed with a key made from it. Without one they are this process's alone.
 	Secret []byte
+	// Guesses slows down the refusal of logins from where many have failed; nothing does if nil.
+	Guesses *guess.Brake
 	// SessionLife is how long an unused session of a browser lives; eight hours if 0.
 	SessionLife time.Duration
 	// PathPrefix stands before the paths of the API and the UI, as /warren; none if empty. Health and metrics stay where they are.

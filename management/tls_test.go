@@ -5,9 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/warrenmq/warren/broker"
+	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/guess"
 )
 
 // TestCertificatesThatEnd: the check fails for what ends within the time asked about, own certificates and clients' authorities alike, and tells when.
@@ -89,4 +92,30 @@ func TestConnectionWithTLS(t *testing.T) {
 			t.Errorf("%s lacks %s", got, want)
 		}
 	}
+}
+
+// TestWrongPasswordsWait: after some of them a refusal takes longer; a right password does not.
+func TestWrongPasswordsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(o *Options) { o.Guesses = new(guess.Brake) })
+		try := func(password string, status int) time.Duration {
+			t.Helper()
+			began := time.Now()
+			if w := f.do("-", http.MethodGet, "/api/whoami", "", func(r *http.Request) { r.SetBasicAuth("guest", password) }); w.Code != status {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			return time.Since(began)
+		}
+		for range limits.LoginFailuresFree {
+			if d := try("wrong", http.StatusUnauthorized); d != 0 {
+				t.Errorf("waited %v", d)
+			}
+		}
+		if d := try("wrong", http.StatusUnauthorized); d != limits.LoginDelayMillis*time.Millisecond {
+			t.Errorf("waited %v", d)
+		}
+		if d := try(password, http.StatusOK); d != 0 {
+			t.Errorf("the right password waited %v", d)
+		}
+	})
 }

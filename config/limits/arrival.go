@@ -20,16 +20,16 @@ const (
 
 // Bounds of guessing passwords, for each address that clients log in from (of IPv6, each network of 64 bits).
 const (
-	// LoginFailuresFree is how many logins may fail before further ones have to wait. Used by broker.
+	// LoginFailuresFree is how many logins may fail before further ones have to wait. Used by internal/guess.
 	LoginFailuresFree = 5
 
-	// LoginFailureMillis is after how long one failure is forgotten: LoginFailuresFree in ten seconds are free. Used by broker.
+	// LoginFailureMillis is after how long one failure is forgotten: LoginFailuresFree in ten seconds are free. Used by internal/guess.
 	LoginFailureMillis = 2_000
 
-	// LoginDelayMillis is the first wait, which doubles with each failure up to LoginDelayMillisMax. Used by broker.
+	// LoginDelayMillis is the first wait, which doubles with each failure up to LoginDelayMillisMax. Used by internal/guess.
 	LoginDelayMillis    = 250
 	LoginDelayMillisMax = 5_000
 
-	// LoginAddressesMax is how many addresses with failures are remembered; beyond it some are forgotten. Used by broker.
+	// LoginAddressesMax is how many addresses with failures are remembered; beyond it some are forgotten. Used by internal/guess.
 	LoginAddressesMax = 16_384
 )

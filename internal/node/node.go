@@ -20,6 +20,7 @@ import (
 	"github.com/warrenmq/warren/config"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/alarm"
+	"github.com/warrenmq/warren/internal/guess"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage"
@@ -37,8 +38,9 @@ type node struct {
 
 	clients atomic.Pointer[broker.Broker]
 
-	certs certificates
-	http  []door // where operators are served
+	certs   certificates
+	guesses guess.Brake // of clients and of operators
+	http    []door      // where operators are served
 
 	mu   sync.Mutex
 	amqp []door // where clients are served
@@ -216,7 +218,7 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
 		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
 		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
-		Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
+		Guesses: &n.guesses, Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})
 }
 

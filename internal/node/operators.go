@@ -15,7 +15,7 @@ func (n *node) serveOperators(host *quorum.Host, clients *broker.Broker, watch *
 	n.http = slices.Concat([]door{{"clustering", cluster, nil}}, web, metrics)
 	api := management.New(management.Options{
 		Host: host, Broker: clients, Watch: watch, ConnectionMax: connectionMax(n.cfg.AMQP.ConnectionMax), Log: n.log, Version: n.version, LoopbackUsers: n.cfg.LoopbackUsers, DataDir: n.cfg.DataDir, Ready: n.ready,
-		Secret: n.secret, SessionLife: n.cfg.LoginSession, PathPrefix: n.cfg.PathPrefix,
+		Guesses: &n.guesses, Secret: n.secret, SessionLife: n.cfg.LoginSession, PathPrefix: n.cfg.PathPrefix,
 		Listeners: n.listeners,
 	})
 	n.onStop(api.Close)
