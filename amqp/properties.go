@@ -196,6 +196,18 @@ func (v *PropertyView) AppendEdited(dst []byte, drop PropertyFlags, headers Tabl
 	return append(dst, v.raw[v.end:]...)
 }
 
+// AppendReplyTo appends the properties with another reply-to in the place of the present one, which must be there. All other octets stay.
+func (v *PropertyView) AppendReplyTo(dst []byte, value string) []byte {
+	i := int(v.at[propertyReplyTo])
+	dst = append(dst, v.raw[:i]...)
+	dst = append(dst, byte(len(value)))
+	dst = append(dst, value...)
+	return append(dst, v.raw[i+v.size(propertyReplyTo):]...)
+}
+
+// propertyReplyTo is the place of reply-to among the properties.
+const propertyReplyTo = 6
+
 // DecodeProperties decodes all properties; it copies what it keeps. Errors are those of ScanProperties.
 func DecodeProperties(raw []byte) (Properties, error) {
 	var p Properties

@@ -88,6 +88,9 @@ func (ch *channel) QueueBind(m amqp.QueueBind) error {
 	if m.Queue == "" && m.RoutingKey == "" {
 		m.RoutingKey = name
 	}
+	if isReplyName(name) {
+		return errReplyBinding()
+	}
 	b := meta.Binding{VHost: ch.c.vhost, Source: plainName(m.Exchange), Kind: meta.ToQueue, Destination: name, RoutingKey: m.RoutingKey, Arguments: meta.NewArguments(m.Arguments)}
 	return ch.changeBinding(meta.OpBind, &b, m.NoWait, &amqp.QueueBindOk{})
 }
@@ -100,6 +103,9 @@ func (ch *channel) QueueUnbind(m amqp.QueueUnbind) error {
 	}
 	if m.Queue == "" && m.RoutingKey == "" {
 		m.RoutingKey = name
+	}
+	if isReplyName(name) {
+		return errReplyBinding()
 	}
 	b := meta.Binding{VHost: ch.c.vhost, Source: plainName(m.Exchange), Kind: meta.ToQueue, Destination: name, RoutingKey: m.RoutingKey, Arguments: meta.NewArguments(m.Arguments)}
 	return ch.changeBinding(meta.OpUnbind, &b, false, &amqp.QueueUnbindOk{})

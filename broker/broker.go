@@ -66,7 +66,9 @@ type Broker struct {
 
 	notices *notices
 
-	leaser leaser // nil: the host needs no lease
+	leaser  leaser // nil: the host needs no lease
+	replies replyConsumers
+
 	teller teller // nil: there are no other nodes
 	usage  usage
 
@@ -100,6 +102,7 @@ func New(opt Options) *Broker {
 	b.notices.declare()
 	if b.teller, _ = opt.Host.(teller); b.teller != nil {
 		b.teller.OnTold(b.told)
+		b.teller.OnAsked(b.asked)
 	}
 	b.host.OnChange(b.changed)
 	b.notices.listen()

@@ -69,7 +69,8 @@ type channel struct {
 	creditSerial   uint64
 	confirm        confirm
 	tx             tx
-	committing     *committing // the commit that is under way, or nil
+	replies        *replyConsumer // nil: it takes no replies
+	committing     *committing    // the commit that is under way, or nil
 	unacked        span[unacked]
 	sources        map[meta.QueueID]*source
 	recentSource   *source

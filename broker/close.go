@@ -78,6 +78,7 @@ func (ch *channel) startEnd(state chanState, inline bool) {
 	ch.setGate()
 	served := len(ch.sources) > 0
 	ch.tx.clear(ch.c)
+	ch.dropReplies()
 	ch.backlog, ch.setAside = nil, 0
 	ch.mu.Unlock()
 	ch.c.signal()

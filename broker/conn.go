@@ -104,6 +104,7 @@ type work struct {
 	view              amqp.PropertyView
 	command, settling queue.Command
 	targets           []meta.QueueID
+	replies           []replyAddress
 	dirty             []*channel
 }
 

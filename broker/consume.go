@@ -55,6 +55,7 @@ func serverName(prefix string) string {
 func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 	ch.mu.Lock()
 	_, taken := ch.byTag[m.ConsumerTag]
+	taken = taken || ch.replies != nil && ch.replies.tag == m.ConsumerTag
 	count := len(ch.consumers)
 	ch.mu.Unlock()
 	if taken {
@@ -62,6 +63,9 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 	}
 	if most := ch.c.b.opt.ConsumersPerChannelMax; count >= most {
 		return errConsumersMax(most)
+	}
+	if m.Queue == replyQueue {
+		return ch.consumeReplies(&m)
 	}
 	q, err := ch.openQueue(m.Queue, meta.Read)
 	if err != nil {
@@ -201,6 +205,9 @@ func (ch *channel) cancelled(cons *consumer) {
 func (ch *channel) BasicCancel(m amqp.BasicCancel) error {
 	ch.mu.Lock()
 	cons := ch.byTag[m.ConsumerTag]
+	if ch.replies != nil && ch.replies.tag == m.ConsumerTag {
+		ch.dropReplies()
+	}
 	ch.mu.Unlock()
 	if cons == nil {
 		ch.replyUnless(m.NoWait, &amqp.BasicCancelOk{ConsumerTag: m.ConsumerTag})

@@ -72,6 +72,9 @@ func (ch *channel) propose(cmd meta.Command, what resource, done func(*meta.Repl
 // QueueDeclare makes a queue, or with passive looks whether it is there, and answers its counts.
 func (ch *channel) QueueDeclare(m amqp.QueueDeclare) error {
 	m.Queue = plainName(m.Queue)
+	if isReplyName(m.Queue) {
+		return ch.declareReplies(&m)
+	}
 	if m.Passive {
 		return ch.declarePassive(&m)
 	}

@@ -122,14 +122,7 @@ func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
 		ch.announce(cons)
 	}
 	tag := ch.tag(src, d, cons.noAck)
-	buf := ch.c.out.room()
-	b := append(buf.b, cons.prefix...)
-	start := len(b) - len(cons.prefix)
-	b = binary.BigEndian.AppendUint64(b, tag)
-	b = append(b, boolOctet(d.Redelivered))
-	b = append(b, d.Envelope[:2+len(e.Exchange)+len(e.RoutingKey)]...) // both names as short strings
-	binary.BigEndian.PutUint32(b[start+3:], uint32(len(b)-start-7))
-	buf.b = append(b, amqp.FrameEnd)
+	ch.appendDeliver(cons.prefix, tag, d.Redelivered, d.Envelope[:2+len(e.Exchange)+len(e.RoutingKey)])
 	ch.c.out.appendContent(ch.number, ch.shownProperties(src, e.Shown(), d), e.Body, ch.c.frameMax)
 	if ch.c.b.notices.traced.Load() != nil {
 		ch.traceDelivery(src.queue, &e, d.Redelivered)
@@ -144,6 +137,18 @@ func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
 	} else {
 		ch.stats.delivered++
 	}
+}
+
+// appendDeliver appends the method frame of a delivery; names are exchange and routing key as short strings. Called with outbox.mu held.
+func (ch *channel) appendDeliver(prefix []byte, tag uint64, redelivered bool, names []byte) {
+	buf := ch.c.out.room()
+	b := append(buf.b, prefix...)
+	start := len(b) - len(prefix)
+	b = binary.BigEndian.AppendUint64(b, tag)
+	b = append(b, boolOctet(redelivered))
+	b = append(b, names...)
+	binary.BigEndian.PutUint32(b[start+3:], uint32(len(b)-start-7))
+	buf.b = append(b, amqp.FrameEnd)
 }
 
 // tag gives a delivery its tag. Called with ch.mu held.

@@ -145,6 +145,22 @@ func errTxCommands(most int) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "transaction exceeds %d messages", most)
 }
 
+func errReplyAck() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "reply consumer cannot acknowledge")
+}
+
+func errReplyTwice() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "reply consumer already set")
+}
+
+func errNoReplyConsumer() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "fast reply consumer does not exist")
+}
+
+func errReplyBinding() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyAccessRefused, "cannot bind or unbind to a volatile (direct reply-to) queue")
+}
+
 func errNotTransactional() *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "channel is not transactional")
 }

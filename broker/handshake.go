@@ -143,7 +143,7 @@ func (b *Broker) serverProperties() amqp.Table {
 
 var serverCapabilities = [...]string{
 	"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify", "connection.blocked", "consumer_priorities",
-	"authentication_failure_close", "per_consumer_qos",
+	"authentication_failure_close", "per_consumer_qos", "direct_reply_to",
 }
 
 // takeProperties notes what the client tells of itself and is able to.

@@ -52,7 +52,7 @@ func TestConnectionStart(t *testing.T) {
 	}
 	v, _ := m.ServerProperties.Get("capabilities")
 	capabilities, _ := v.AsTable()
-	for _, name := range []string{"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify", "connection.blocked", "consumer_priorities", "authentication_failure_close", "per_consumer_qos"} {
+	for _, name := range []string{"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify", "connection.blocked", "consumer_priorities", "authentication_failure_close", "per_consumer_qos", "direct_reply_to"} {
 		v, _ := capabilities.Get(name)
 		if yes, _ := v.AsBool(); !yes {
 			t.Errorf("capability %s is missing", name)

@@ -40,5 +40,7 @@ func On(h *quorum.Host) Host { return quorumHost{h} }
 
 type quorumHost struct{ *quorum.Host }
 
+var _ teller = quorumHost{}
+
 // OpenSession makes a session that answers to r.
 func (h quorumHost) OpenSession(r quorum.Receiver) Session { return h.Host.OpenSession(r) }

@@ -124,7 +124,7 @@ func (ch *channel) publish() error {
 	if err := ch.aim(exchangeName); err != nil {
 		return err
 	}
-	if w.view.Flags()&(amqp.FlagUserID|amqp.FlagExpiration) != 0 {
+	if w.view.Flags()&(amqp.FlagUserID|amqp.FlagExpiration|amqp.FlagReplyTo) != 0 {
 		if err := ch.checkProperties(&w.view); err != nil {
 			return err
 		}
@@ -152,6 +152,7 @@ func (ch *channel) publish() error {
 		ch.refuse()
 		return nil
 	}
+	ch.findReplies(exchangeName, copies)
 	targets := w.targets
 	if ch.c.b.notices.traced.Load() != nil {
 		ch.tracePublish(copies, targets)
@@ -162,19 +163,30 @@ func (ch *channel) publish() error {
 		ch.publishTo.toConfirm++
 	}
 	ch.touch()
-	switch {
-	case ch.transactional.Load():
-		if err := ch.hold(); err != nil {
-			return err
-		}
-	case len(targets) == 0:
-		ch.unroutable(p)
-	default:
-		ch.enqueue(targets)
+	if err := ch.send(p); err != nil {
+		return err
 	}
 	if cap(p.env.b) > envelopeBytesPooled {
 		ch.dropPublishing()
 	}
+	return nil
+}
+
+// send gives a message to those that ch.w has found for it, or holds it for its transaction.
+func (ch *channel) send(p *publishing) error {
+	w := ch.w
+	if ch.transactional.Load() {
+		return ch.hold()
+	}
+	switch {
+	case len(w.targets) > 0:
+		ch.enqueue(w.targets)
+	case len(w.replies) > 0:
+		ch.sentDirectly()
+	default:
+		ch.unroutable(p)
+	}
+	ch.c.b.sendReplies(w.replies, p.env.b)
 	return nil
 }
 
@@ -243,6 +255,9 @@ func (ch *channel) checkProperties(v *amqp.PropertyView) error {
 		if problem := expirationProblem(text); problem != "" {
 			return errExpiration(text, problem)
 		}
+	}
+	if v.Flags()&amqp.FlagReplyTo != 0 {
+		return ch.nameReplies()
 	}
 	return nil
 }
@@ -314,9 +329,13 @@ func withoutBCC(v *amqp.PropertyView) []byte {
 
 // hideBCC takes the header BCC out of the message in the making.
 func (ch *channel) hideBCC() {
+	ch.replaceProperties(withoutBCC(&ch.w.view))
+}
+
+// replaceProperties gives the message in the making other properties.
+func (ch *channel) replaceProperties(properties []byte) {
 	p := &ch.publishing
 	body := p.env.b[p.body:]
-	properties := withoutBCC(&ch.w.view)
 	env := append([]byte(nil), p.env.b[:p.properties-4]...)
 	env = binary.BigEndian.AppendUint32(env, uint32(len(properties)))
 	env = append(env, properties...)
@@ -401,6 +420,17 @@ func (ch *channel) unroutable(p *publishing) bool {
 	ch.confirmed(ch.confirm.publishes.skip(), true)
 	ch.wakeConfirms()
 	return true
+}
+
+// sentDirectly confirms a message that goes to replies and to no queue.
+func (ch *channel) sentDirectly() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.stats.published++
+	if ch.state == chanOpen {
+		ch.confirmed(ch.confirm.publishes.skip(), true)
+		ch.wakeConfirms()
+	}
 }
 
 // appendReturn appends the message to the output as basic.return. Called with ch.mu held.

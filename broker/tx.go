@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
@@ -32,6 +34,7 @@ type heldMessage struct {
 	publishing publishing
 	command    queue.Command
 	targets    []meta.QueueID
+	replies    []replyAddress
 }
 
 // heldSettlement is an ack, nack or reject of one delivery.
@@ -82,11 +85,16 @@ func (ch *channel) TxCommit(amqp.TxCommit) error {
 	left := messages[:0]
 	for i := range messages {
 		m := &messages[i]
-		if m.dropGone(view); len(m.targets) > 0 {
+		m.dropGone(view)
+		switch {
+		case len(m.targets) > 0:
 			left = append(left, *m)
-		} else if !ch.unroutable(&m.publishing) {
+		case len(m.replies) > 0:
+			ch.sentDirectly()
+		case !ch.unroutable(&m.publishing):
 			return nil
 		}
+		ch.c.b.sendReplies(m.replies, m.command.Envelope)
 	}
 	ch.commit(left, runs, n)
 	return nil
@@ -224,7 +232,7 @@ func (ch *channel) commitAnsweredLocked(code queue.Code) (bytes, count int64, er
 // hold keeps the message in the making for the commit.
 func (ch *channel) hold() error {
 	p := &ch.publishing
-	m := heldMessage{publishing: *p, targets: append([]meta.QueueID(nil), ch.w.targets...)}
+	m := heldMessage{publishing: *p, targets: slices.Clone(ch.w.targets), replies: slices.Clone(ch.w.replies)}
 	m.publishing.env = &buffer{b: append([]byte(nil), p.env.b...)}
 	m.command = ch.enqueueCommand(&m.publishing)
 	m.command.Op = queue.OpTxEnqueue

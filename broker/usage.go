@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"sync"
 
 	"github.com/warrenmq/warren/amqp"
@@ -37,8 +38,13 @@ type toldUse struct {
 type teller interface {
 	// Tell sends payload to the brokers of the other nodes that are up; it may get lost.
 	Tell(payload []byte)
+	// TellNode sends it to one of them.
+	TellNode(node meta.NodeID, payload []byte)
 	// OnTold has f called with what they send.
 	OnTold(f func(node meta.NodeID, payload []byte))
+	// AskTold asks one of them, OnAsked has f called with what they ask; it must not block.
+	AskTold(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error)
+	OnAsked(f func(question []byte) (answer []byte))
 }
 
 const (
@@ -46,6 +52,8 @@ const (
 	toldTicks = 8
 	// toldFormat is the first octet of it; what begins otherwise is of a version that knows better.
 	toldFormat = 1
+	// toldReply begins a reply to a channel, or the question whether there is such a channel.
+	toldReply = 2
 )
 
 // userOf is what a user has on all nodes. Called with u.mu held.
@@ -208,6 +216,10 @@ func (u *usage) word() []byte {
 
 // told takes the word of another node.
 func (b *Broker) told(node meta.NodeID, payload []byte) {
+	if len(payload) > 0 && payload[0] == toldReply {
+		b.toldOfReply(payload[1:])
+		return
+	}
 	r := codec.NewReader(payload)
 	if r.Uint8() != toldFormat {
 		return

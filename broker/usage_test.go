@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"net"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/quorum"
 )
 
 func vhostLimit(name string, value int64) meta.Command {
@@ -154,6 +156,14 @@ func (h *pairHost) Tell(payload []byte) {
 		f(h.node, append([]byte(nil), payload...))
 	}
 }
+
+func (h *pairHost) TellNode(_ meta.NodeID, payload []byte) { h.Tell(payload) }
+
+func (h *pairHost) AskTold(context.Context, meta.NodeID, []byte) ([]byte, error) {
+	return nil, quorum.ErrClosed
+}
+
+func (h *pairHost) OnAsked(func([]byte) []byte) {}
 
 // What other nodes serve counts, too, as soon as they have told; a node that is not heard any more counts no more.
 func TestLimitsCountOtherNodes(t *testing.T) {

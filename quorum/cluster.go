@@ -226,6 +226,25 @@ func (h *Host) Tell(payload []byte) {
 	}
 }
 
+// TellNode sends the shells above quorum on one other node a message, which may be lost.
+func (h *Host) TellNode(node meta.NodeID, payload []byte) { h.send(node, messageShell, payload) }
+
+// AskTold asks the shell above quorum on another node that OnAsked has set; the broker does it, while AskNode is for management.
+func (h *Host) AskTold(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error) {
+	return h.call(ctx, node, callShell, question)
+}
+
+// OnAsked sets what answers AskTold. It is called by several at a time, must not block, and may use the question during the call only.
+func (h *Host) OnAsked(f func(question []byte) (answer []byte)) { h.asked.Store(&f) }
+
+func (h *Host) serveShell(question []byte) ([]byte, error) {
+	f := h.asked.Load()
+	if f == nil {
+		return nil, errors.New("the node is starting")
+	}
+	return (*f)(question), nil
+}
+
 // OnTold sets what takes the messages of Tell. It is called by several at a time, must not block, and may use the payload during the call only.
 func (h *Host) OnTold(f func(node meta.NodeID, payload []byte)) { h.told.Store(&f) }
 
@@ -278,6 +297,8 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 		go func() { answer(h.serveMember(request)) }()
 	case callReplica:
 		answer(h.serveReplica(request))
+	case callShell:
+		answer(h.serveShell(request))
 	case callFacts:
 		go func() { answer(h.serveFacts(request)) }()
 	default:

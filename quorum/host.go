@@ -86,6 +86,7 @@ type Host struct {
 	alarms      alarms
 	facts       atomic.Pointer[func([]byte) ([]byte, error)]
 	told        atomic.Pointer[func(meta.NodeID, []byte)]
+	asked       atomic.Pointer[func([]byte) []byte]
 
 	life    context.Context // ends with closed: what waits in the background gives up
 	end     context.CancelFunc

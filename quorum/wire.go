@@ -45,6 +45,8 @@ const (
 	messageAddresses link.Kind = 16
 	// messageShell is what the shell above quorum has to say: see Tell.
 	messageShell link.Kind = 17
+	// callShell asks the shell above quorum: see AskTold.
+	callShell link.Kind = 18
 )
 
 // errElsewhere says that another node must be asked.

@@ -57,6 +57,12 @@ const (
 	// UnconfirmedPublishesMax bounds the same by count. Used by broker.
 	UnconfirmedPublishesMax = 32_768
 
+	// ReplyBacklogBytesMax bounds what may wait to be written to a connection when a direct reply comes for it; beyond it the reply is dropped. Used by broker.
+	ReplyBacklogBytesMax = 8 << 20
+
+	// ReplyBetweenNodesBytesMax is the largest direct reply that goes to another node, with its properties; a larger one is dropped. A frame of a link takes it. Used by broker.
+	ReplyBetweenNodesBytesMax = LinkFrameBytesMax - 1024
+
 	// TxBytesMax bounds what one connection holds for transactions that are not committed, a copy for every queue; beyond it: 406. Used by broker.
 	TxBytesMax = 32 << 20
 
