@@ -26,10 +26,14 @@ func (b *Broker) lookAtAlarms() {
 	if !ok {
 		return
 	}
-	now := alarm.Set(0)
+	now, own := alarm.Set(0), alarm.Set(0)
 	for _, n := range a.Alarms() {
 		now |= n.Lack
+		if n.Node == b.host.Node() {
+			own = n.Lack
+		}
 	}
+	b.tellAlarms(own)
 	was := b.lack()
 	if now == was {
 		return

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -143,6 +144,26 @@ func (ch *channel) consumerFields(cons *consumer) []amqp.Field {
 	}
 }
 
+// tellAlarms tells what this node is short of now, or not any more.
+func (b *Broker) tellAlarms(lack alarm.Set) {
+	was := b.notices.lack
+	b.notices.lack = lack
+	if lack == was || !b.tells() {
+		return
+	}
+	for _, x := range [...]struct {
+		source string
+		bit    alarm.Set
+	}{{"memory", alarm.Memory}, {"disk", alarm.Disk}} {
+		switch {
+		case lack&x.bit != 0 && was&x.bit == 0:
+			b.event("alarm.set", textField("source", x.source), textField("node", b.nodeName()))
+		case lack&x.bit == 0 && was&x.bit != 0:
+			b.event("alarm.cleared", textField("source", x.source), textField("node", b.nodeName()))
+		}
+	}
+}
+
 // tellChanges tells what changed in the catalogue, if this node leads it.
 func (b *Broker) tellChanges(effects []meta.Effect) {
 	n := b.notices
@@ -154,7 +175,11 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 	}
 	was, now := n.seen, b.host.Catalogue().View
 	n.seen = now
-	if leader, ok := b.host.(interface{ LeadsCatalogue() bool }); !b.tells() || ok && !leader.LeadsCatalogue() {
+	if leader, ok := b.host.(interface{ LeadsCatalogue() bool }); ok && !leader.LeadsCatalogue() {
+		return
+	}
+	b.warnOfQueues(effects)
+	if !b.tells() {
 		return
 	}
 	told := make(map[string]bool) // effects that do not tell what changed are told once
@@ -171,6 +196,17 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 			if key := fmt.Sprint(e.Kind, e.VHost, "\x00", e.User, "\x00", e.Name, "\x00", nodeID(e.Node)); !told[key] {
 				told[key] = true
 				b.tellDifference(e, was, now)
+			}
+		}
+	}
+}
+
+// warnOfQueues logs what has no effect in the declarations of new queues.
+func (b *Broker) warnOfQueues(effects []meta.Effect) {
+	for i := range effects {
+		if e := &effects[i]; e.Kind == meta.QueueCreated {
+			if list := e.Queue.Warnings(); list != nil {
+				b.log.Warn("a queue was declared with what has no effect", "queue", e.Queue.Name, "vhost", e.Queue.VHost, "warnings", list)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/exchange"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
@@ -40,6 +41,9 @@ type notices struct {
 	bytes, unanswered atomic.Int64
 	room              chan struct{} // an answer came
 	missing           chan struct{} // the event exchange may be missing
+
+	// lack is what this node was short of when that was told last; it belongs to the watch.
+	lack alarm.Set
 
 	// seen is the View at the last change, for what a change does not tell; it belongs to Broker.changed.
 	seen *meta.View

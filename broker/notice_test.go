@@ -3,11 +3,13 @@ package broker
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -114,5 +116,24 @@ func TestEventExchangeIsMade(t *testing.T) {
 			t.Fatal("it is missing after its virtual host was made again")
 		}
 		runtime.Gosched()
+	}
+}
+
+// An alarm of this node is told once when it is raised and once when it clears.
+func TestAlarmsAreTold(t *testing.T) {
+	b, _ := quietBroker(t)
+	b.notices.events.Store(true)
+	for _, lack := range []alarm.Set{0, alarm.Memory, alarm.Memory, alarm.Memory | alarm.Disk, alarm.Disk, 0} {
+		b.tellAlarms(lack)
+	}
+	var told []string
+	for len(b.notices.queue) > 0 {
+		n := <-b.notices.queue
+		source, _ := n.properties.Headers.Get("source")
+		text, _ := source.AsString()
+		told = append(told, n.key+" "+text)
+	}
+	if want := []string{"alarm.set memory", "alarm.set disk", "alarm.cleared memory", "alarm.cleared disk"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

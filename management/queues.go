@@ -150,6 +150,7 @@ func getQueue(c *call) error {
 			return
 		}
 		c.writeQueue(w, row)
+		w.Strings("warnings", q.Warnings())
 		c.writeConsumerDetails(w, question{vhost: q.VHost, queue: q.Name})
 		w.EmptyArray("incoming")
 		w.EmptyArray("deliveries")
