@@ -66,7 +66,6 @@ type channel struct {
 	share          share
 	surplus        []unacked // deliveries beyond the share, to be returned
 	crediting      bool      // a goroutine gives credit
-	creditSerial   uint64
 	confirm        confirm
 	tx             tx
 	replies        *replyConsumer // nil: it takes no replies

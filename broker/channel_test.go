@@ -30,7 +30,6 @@ func TestConnectionErrors(t *testing.T) {
 		{"body without a method", []byte{3, 0, 1, 0, 0, 0, 1, 65, 206}, "505 UNEXPECTED_FRAME - expected method frame, got non method frame instead"},
 		{"body too long", append(append(append([]byte(nil), publish...), header(60, 1)...), 3, 0, 1, 0, 0, 0, 2, 65, 65, 206), "501 FRAME_ERROR - content body frame exceeds remaining content size"},
 		{"unknown method", []byte{1, 0, 1, 0, 0, 0, 4, 0, 60, 0, 99, 206}, "503 COMMAND_INVALID - unimplemented method"},
-		{"immediate", append((&amqp.BasicPublish{RoutingKey: "q", Immediate: true}).AppendFrame(nil, 1), header(60, 0)...), "540 NOT_IMPLEMENTED - immediate=true"},
 		{"flow off", (&amqp.ChannelFlow{}).AppendFrame(nil, 1), "540 NOT_IMPLEMENTED - active=false"},
 		{"prefetch size", (&amqp.BasicQos{PrefetchSize: 7}).AppendFrame(nil, 1), "540 NOT_IMPLEMENTED - prefetch_size!=0 (7)"},
 		{"recover without requeue", (&amqp.BasicRecover{}).AppendFrame(nil, 1), "540 NOT_IMPLEMENTED - requeue=false"},

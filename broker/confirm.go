@@ -18,6 +18,8 @@ type confirm struct {
 	queued            bool // stands in outbox.confirms
 	// floor is the lowest publish among the span's stragglers of which the client was not told, 0 if there is none.
 	floor uint64
+	// immediates are the messages of publishes that may be returned.
+	immediates map[uint64][]byte
 }
 
 // published is a publish on its way.
@@ -27,6 +29,8 @@ type published struct {
 	since  uint32 // tick, never 0
 	failed bool   // a queue has refused it
 	told   bool   // the client was told already: it took too long
+	taken  bool   // a queue has taken it
+	kept   bool   // stands in immediates: it is returned if no queue takes it
 }
 
 // ConfirmSelect turns confirms on. Doing so again changes nothing.
@@ -45,14 +49,20 @@ func (ch *channel) ConfirmSelect(m amqp.ConfirmSelect) error {
 	return nil
 }
 
-// expectAnswers registers a publish to as many queues and returns its number.
-func (ch *channel) expectAnswers(bytes, targets int) uint64 {
+// expectAnswers registers a publish to as many queues and returns its number. With kept it is returned if none takes it.
+func (ch *channel) expectAnswers(bytes, targets int, kept []byte) uint64 {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	ch.stats.published++
 	f := &ch.confirm
 	stragglers := len(f.publishes.old)
-	n := f.publishes.put(published{bytes: uint32(bytes), left: uint32(targets), since: ch.c.b.tick.Load()})
+	n := f.publishes.put(published{bytes: uint32(bytes), left: uint32(targets), since: ch.c.b.tick.Load(), kept: kept != nil})
+	if kept != nil {
+		if f.immediates == nil {
+			f.immediates = make(map[uint64][]byte)
+		}
+		f.immediates[n] = kept
+	}
 	if len(f.publishes.old) > stragglers {
 		f.findFloor()
 	}
@@ -77,12 +87,19 @@ func (ch *channel) publishAnsweredLocked(n uint64, code queue.Code) (bytes int64
 		return 0
 	}
 	p.left--
-	p.failed = p.failed || code != queue.CodeOK && code != queue.CodeGone
+	p.taken = p.taken || code == queue.CodeOK
+	p.failed = p.failed || code != queue.CodeOK && code != queue.CodeGone && code != queue.CodeNoConsumers
 	bytes = int64(p.bytes)
 	if p.left > 0 {
 		return bytes
 	}
 	told, ok := p.told, !p.failed
+	if p.kept {
+		if ok && !told && !p.taken && ch.state == chanOpen {
+			ch.appendReturn(amqp.ReplyNoConsumers, f.immediates[n])
+		}
+		delete(f.immediates, n)
+	}
 	f.publishes.drop(n)
 	if n == f.floor {
 		f.findFloor()

@@ -64,6 +64,7 @@ type conn struct {
 
 	// operations is how many channels have an operation under way.
 	operations atomic.Int32
+	credits    atomic.Int64 // changes of parts of a prefetch that queues have not answered
 
 	waitMu  sync.Mutex
 	room    sync.Cond

@@ -88,6 +88,7 @@ func (ch *channel) Ready(q meta.QueueID, messages uint64) {
 
 // creditAnswered takes the answer to an OpCredit. Called with ch.mu held.
 func (ch *channel) creditAnswered(q meta.QueueID, serial uint64, reply queue.Reply) {
+	ch.c.credits.Add(-1)
 	if src := ch.sources[q]; src != nil {
 		ch.share.answered(&src.part, serial, int(min(reply.B, noLimit)))
 		ch.wakeCredit()
@@ -121,8 +122,13 @@ func (ch *channel) giveCredit() {
 			return
 		}
 		for i := range cmds {
+			if cmds[i].token != 0 {
+				ch.c.credits.Add(1)
+			}
 			// An error means that the queue is gone or the session closed.
-			_ = ch.session.Submit(cmds[i].q, &cmds[i].cmd, cmds[i].token)
+			if err := ch.session.Submit(cmds[i].q, &cmds[i].cmd, cmds[i].token); err != nil && cmds[i].token != 0 {
+				ch.c.credits.Add(-1)
+			}
 		}
 		ch.session.Flush()
 	}
@@ -143,25 +149,10 @@ func (ch *channel) nextCredits(cmds []creditCommand) []creditCommand {
 		ch.crediting = false
 		return nil
 	}
-	s, now := &ch.share, ch.c.b.tick.Load()
-	tell := func(src *source) {
-		ch.creditSerial++
-		s.tell(&src.part, ch.creditSerial, now)
-		cmds = append(cmds, creditCommand{src.queue.ID, queue.Command{Op: queue.OpCredit, Limit: uint32(src.part.limit)}, tokenCredit | ch.creditSerial})
+	for _, p := range ch.share.changes(ch.c.b.tick.Load()) {
+		cmds = append(cmds, creditCommand{p.queue, queue.Command{Op: queue.OpCredit, Limit: uint32(p.limit)}, tokenCredit | p.told})
 	}
-	for _, src := range ch.sources {
-		if s.isSilent(&src.part, now) {
-			src.part.lend()
-			tell(src)
-		}
-	}
-	s.decide()
-	for _, src := range ch.sources {
-		if p := &src.part; src.open && p.told == 0 && (p.next != p.limit || s.total > 0 && p.ask || s.doubtful(p)) {
-			tell(src)
-		}
-	}
-	if len(ch.surplus) > 0 && (s.total == 0 || s.left() >= 0) { // the queues know, so it does not come again
+	if len(ch.surplus) > 0 && ch.share.settled() { // the queues know, so it does not come again
 		for _, u := range ch.surplus {
 			if !u.src.gone {
 				cmds = append(cmds, creditCommand{u.src.queue.ID, queue.Command{Op: queue.OpSettle, Outcome: queue.OutcomeReturnFresh, From: u.d, To: u.d}, 0})

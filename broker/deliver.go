@@ -54,7 +54,7 @@ const gotMark = 1 << 63
 func (ch *channel) source(q *meta.Queue) *source {
 	src := ch.sources[q.ID]
 	if src == nil {
-		src = &source{ch: ch, queue: q}
+		src = &source{ch: ch, queue: q, part: part{queue: q.ID}}
 		if ch.sources == nil {
 			ch.sources = make(map[meta.QueueID]*source)
 		}

@@ -60,7 +60,7 @@ func TestErrorTexts(t *testing.T) {
 		{"exclusive use", errExclusiveUse(q)}, {"in use", errInUse(q)}, {"not empty", errNotEmpty(q)}, {"unknown tag", errUnknownTag(5)}, {"tag reuse", errTagReuse("t")},
 		{"consumers max", errConsumersMax(1024)}, {"too large", errBodyTooLarge(17, 16)}, {"user id", errUserID([]byte("a"), "b")},
 		{"expiration", errExpiration([]byte("abc"), "no_integer")}, {"header type", errHeaderType("CC", "longstr")}, {"targets max", errTargetsMax(5, 4)},
-		{"bodies in flight", errBodiesInFlight(33554432)}, {"immediate", errUnimplemented("immediate=true")}, {"internal error", errInternal()}, {"confirm to tx", errConfirmToTx()}, {"no tx", errNotTransactional()},
+		{"bodies in flight", errBodiesInFlight(33554432)}, {"internal error", errInternal()}, {"confirm to tx", errConfirmToTx()}, {"no tx", errNotTransactional()},
 		{"catalogue", errCatalogue(q)}, {"login refused", errLoginRefused("PLAIN")}, {"mechanism", errMechanism("X")}, {"frame_max low", errNegotiatedLow("frame_max", 100, 4096)},
 		{"frame_max high", errNegotiatedHigh("frame_max", 200000, 131072)}, {"no vhost", errNoVHost("v")}, {"vhost refused", errVHostRefused("v", "u")},
 		{"vhost connections", errVHostConnections("v", "u", 9)}, {"user connections", errUserConnections("u", 9)}, {"user channels", errUserChannels("u", 9)}, {"secret refused", errSecretRefused()},

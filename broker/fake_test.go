@@ -389,6 +389,11 @@ func (q *fakeQueue) carryOut(commands []byte) {
 			if s := q.session(e.Session); s != nil {
 				s.recv.Cancelled(q.id, e.Consumer)
 			}
+		case queue.KindReady:
+			flush()
+			if s := q.session(e.Session); s != nil {
+				s.recv.Ready(q.id, uint64(e.Ready))
+			}
 		case queue.KindUnused:
 			go func() { _, _ = q.host.DeleteQueue(context.Background(), q.id, queue.IfAutoDelete) }()
 		}

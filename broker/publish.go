@@ -109,11 +109,11 @@ func (ch *channel) dropPublishing() {
 // publish carries out a complete message.
 func (ch *channel) publish() error {
 	p := &ch.publishing
-	if p.immediate {
+	if p.immediate && ch.transactional.Load() {
 		return errUnimplemented("immediate=true")
 	}
 	w := ch.w
-	if !ch.c.admitPublish(w) {
+	if !ch.c.admitPublish(w) || p.immediate && !ch.c.admitReply(w) {
 		return nil
 	}
 	env := p.env.b
@@ -349,7 +349,12 @@ func (ch *channel) enqueue(targets []meta.QueueID) {
 	p, w := &ch.publishing, ch.w
 	cmd := &w.command
 	*cmd = ch.enqueueCommand(p)
-	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets))
+	var kept []byte // to be returned, if need be
+	if p.immediate {
+		cmd.Flags |= queue.FlagImmediate
+		kept = bytes.Clone(p.env.b)
+	}
+	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets), kept)
 	for i, q := range targets {
 		if i > 0 && !ch.c.publishRoom() { // a message may go to many queues
 			ch.touch()
@@ -397,13 +402,10 @@ func (ch *channel) refuse() {
 // unroutable returns or drops a message that no queue gets; either way it is confirmed. False: the connection has ended.
 func (ch *channel) unroutable(p *publishing) bool {
 	c := ch.c
-	if p.mandatory {
-		if !c.admitReply(ch.w) {
-			return false
-		}
-		c.b.totals.returned.Add(1)
-	} else {
+	if !p.mandatory && !p.immediate {
 		c.b.totals.dropped.Add(1)
+	} else if !c.admitReply(ch.w) {
+		return false
 	}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -411,10 +413,12 @@ func (ch *channel) unroutable(p *publishing) bool {
 	if ch.state != chanOpen {
 		return false
 	}
-	if p.mandatory {
-		ch.stats.returned++
-		ch.appendReturn(p)
-	} else {
+	switch {
+	case p.mandatory:
+		ch.appendReturn(amqp.ReplyNoRoute, bytes.Clone(p.env.b))
+	case p.immediate:
+		ch.appendReturn(amqp.ReplyNoConsumers, bytes.Clone(p.env.b))
+	default:
 		ch.stats.dropped++
 	}
 	ch.confirmed(ch.confirm.publishes.skip(), true)
@@ -433,24 +437,23 @@ func (ch *channel) sentDirectly() {
 	}
 }
 
-// appendReturn appends the message to the output as basic.return. Called with ch.mu held.
-func (ch *channel) appendReturn(p *publishing) {
+// appendReturn appends a message to the output as basic.return. The output may keep a reference to it. Called with ch.mu held.
+func (ch *channel) appendReturn(code uint16, envelope []byte) {
 	c := ch.c
-	env, o := p.env.b, &c.out
+	ch.stats.returned++
+	c.b.totals.returned.Add(1)
+	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.sealed {
+	e, err := ParseEnvelope(envelope)
+	if err != nil || o.sealed {
 		return
 	}
-	m := amqp.BasicReturn{
-		ReplyCode: amqp.ReplyNoRoute, ReplyText: amqp.ReplyName(amqp.ReplyNoRoute),
-		Exchange: string(env[1:p.exchangeEnd]), RoutingKey: string(env[p.routeFrom : p.properties-4]),
-	}
+	m := amqp.BasicReturn{ReplyCode: code, ReplyText: amqp.ReplyName(code), Exchange: string(e.Exchange), RoutingKey: string(e.RoutingKey)}
 	buf := o.room()
 	buf.b = m.AppendFrame(buf.b, ch.number)
 	before := len(buf.b)
-	body := append([]byte(nil), env[p.body:]...) // the output may keep a reference, and the envelope's buffer is used again
-	o.appendContent(ch.number, env[p.properties:p.body], body, c.frameMax)
-	o.replies += len(o.buf.b) - before + len(body)
+	o.appendContent(ch.number, e.Properties, e.Body, c.frameMax)
+	o.replies += len(o.buf.b) - before + len(e.Body)
 	c.wakeLocked()
 }

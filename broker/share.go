@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
 
@@ -22,12 +23,13 @@ type share struct {
 	parts   []*part
 	// hungry is how many parts want more.
 	hungry int
-	// turns counts the parts that were given more, for their order.
-	turns uint64
+	// turns counts the parts that were given more, for their order; told what queues were told.
+	turns, told uint64
 }
 
 // part is what one queue has of it.
 type part struct {
+	queue meta.QueueID
 	// charged is how many deliveries to consumers the client has to settle. limit is what the queue was told last, held the highest limit that it may still go by.
 	charged, limit, held int
 	// takers is how many consumers take part. wants is how many messages the queue could send but for its limit, as far as is known.
@@ -49,8 +51,16 @@ const noLimit = queue.NoLimit
 // bound is how many deliveries the client may have of the part's queue, whatever is under way.
 func (p *part) bound() int { return max(p.held, p.charged) }
 
+// isHungry tells whether the part could be given more now: one that its queue has not answered is let alone.
+func (p *part) isHungry() bool { return p.wants > 0 && p.told == 0 }
+
 // demand is how many deliveries the part could make use of.
-func (p *part) demand() int { return p.charged + p.wants }
+func (p *part) demand() int {
+	if p.isHungry() {
+		return p.charged + p.wants
+	}
+	return p.charged
+}
 
 // want notes how many more messages a part could have.
 func (s *share) want(p *part, messages int) {
@@ -100,13 +110,7 @@ func (s *share) decide() {
 		return
 	}
 	s.aim()
-	short := -s.left()
-	for _, p := range s.parts {
-		if p.wants > 0 {
-			short += max(p.aim-p.limit, 0)
-		}
-	}
-	s.take(short)
+	s.take()
 	if s.give(s.free()) {
 		s.spread()
 	}
@@ -152,21 +156,52 @@ func (s *share) orphans() int {
 	return n
 }
 
-// take makes parts smaller by n in all, as far as is fair: first by what their clients do not have.
-func (s *share) take(n int) {
-	for _, idle := range [...]bool{true, false} {
-		for _, p := range s.parts {
-			least := p.aim
-			if idle {
-				least = max(least, p.charged)
-			}
-			if p.told == 0 && p.next > least && n > 0 {
-				cut := min(p.next-least, n)
-				p.next -= cut
-				n -= cut
-			}
+// take makes parts smaller: by what is too much, by what others could have at once, and by what they are to have when clients have settled what they have of it. What clients do not have of a part goes first.
+func (s *share) take() {
+	excess, short := s.excess(), -s.left()
+	idle := excess
+	for _, p := range s.parts {
+		if p.isHungry() {
+			idle += max(p.aim-max(p.limit, p.charged), 0)
+			short += max(p.aim-p.limit, 0)
 		}
 	}
+	for _, pass := range [...]struct {
+		n        *int
+		toCharge bool // what the client has is left alone
+		toAim    bool // and what is fair
+	}{{&excess, true, false}, {&idle, true, true}, {&short, false, true}} {
+		for _, p := range s.parts {
+			least := 0
+			if pass.toCharge {
+				least = p.charged
+			}
+			if pass.toAim {
+				least = max(least, p.aim)
+			}
+			n := p.cut(least, *pass.n)
+			excess, idle, short = excess-n, idle-n, short-n
+		}
+	}
+}
+
+// excess is by how much the client's deliveries and the limits that queues were told are together more than the whole: what was lent came after all.
+func (s *share) excess() int {
+	n := s.charged - s.total
+	for _, p := range s.parts {
+		n += max(p.limit-p.charged, 0)
+	}
+	return n
+}
+
+// cut lowers the next limit of a part by n, but not below least, and returns by how much.
+func (p *part) cut(least, n int) int {
+	n = min(p.next-least, n)
+	if p.told != 0 || n <= 0 {
+		return 0
+	}
+	p.next -= n
+	return n
 }
 
 // give makes parts that want more larger, as far as there is something free, and tells whether none was left wanting.
@@ -177,13 +212,13 @@ func (s *share) give(free int) bool {
 	order := slices.Clone(s.parts)
 	slices.SortStableFunc(order, func(a, b *part) int { return cmp.Compare(a.turn, b.turn) })
 	for _, p := range order {
-		if p.wants > 0 && p.told == 0 {
+		if p.isHungry() {
 			free -= p.grow(p.aim, free)
 		}
 	}
 	satisfied := true
 	for _, p := range s.parts {
-		satisfied = satisfied && (p.wants == 0 || p.demand() <= p.next)
+		satisfied = satisfied && !(p.isHungry() && p.demand() > p.next)
 	}
 	return satisfied
 }
@@ -192,7 +227,7 @@ func (s *share) give(free int) bool {
 func (s *share) spread() {
 	free, left, takers := s.free(), s.left(), 0
 	for _, p := range s.parts {
-		free -= max(p.next, p.charged) - max(p.limit, p.charged)
+		free -= max(p.next-max(p.limit, p.charged), 0) // what is taken away is not there yet
 		left -= p.next - p.limit
 		if p.takers > 0 {
 			takers++
@@ -227,22 +262,56 @@ func (s *share) doubtful(p *part) bool {
 		return false
 	}
 	for _, o := range s.parts {
-		if o != p && o.wants > 0 && o.demand() > o.next {
+		if o != p && o.isHungry() && o.demand() > o.next {
 			return true
 		}
 	}
 	return false
 }
 
-// tell notes that the queue of p is told its next limit by the credit with that serial number. Whatever it wanted, it will say anew.
-func (s *share) tell(p *part, serial uint64, now uint32) {
+// changes returns the parts whose queues are to be told their limit now, each with the number of the credit in told.
+func (s *share) changes(now uint32) []*part {
+	var list []*part
+	for _, p := range s.parts {
+		if s.isSilent(p, now) {
+			p.lend()
+			s.tell(p, now)
+			list = append(list, p)
+		}
+	}
+	s.decide()
+	for _, p := range s.parts {
+		if p.told == 0 && (p.next != p.limit || s.total > 0 && p.ask || s.doubtful(p)) {
+			s.tell(p, now)
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// settled tells whether no queue was told a limit by which it may send more than the client may have, but for what is under way.
+func (s *share) settled() bool {
+	if s.total == 0 || s.excess() <= 0 {
+		return true
+	}
+	for _, p := range s.parts {
+		if p.limit > p.charged {
+			return false
+		}
+	}
+	return true
+}
+
+// tell notes that the queue of p is told its next limit. Whatever it wanted, it will say anew.
+func (s *share) tell(p *part, now uint32) {
 	if p.next > p.limit {
 		s.turns++
 		p.turn = s.turns
 	}
 	p.limit = p.next
 	p.held = max(p.held, p.limit)
-	p.told, p.since, p.ask = serial, now, false
+	s.told++
+	p.told, p.since, p.ask = s.told, now, false
 	s.want(p, 0)
 }
 

@@ -81,7 +81,7 @@ func (c *conn) look(now uint32) {
 	if c.waiters.Load() > 0 {
 		c.signal() // somebody may wait for a lease, or for time to pass
 	}
-	if c.operations.Load() > 0 || c.inflightCount.Load() > 0 {
+	if c.operations.Load() > 0 || c.inflightCount.Load() > 0 || c.credits.Load() > 0 {
 		for _, ch := range c.channelList() {
 			ch.look(now)
 		}
