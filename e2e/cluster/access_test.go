@@ -63,21 +63,10 @@ func TestAccessOnEveryNode(t *testing.T) {
 		return errors.Join(errors.New("a third connection was let in"), err)
 	})
 
-	ch := harness.Channel(t, conn)
-	cancelled := ch.NotifyCancel(make(chan string, 1))
-	if _, err := ch.Consume("q", "consumer", true, false, false, false, nil); err != nil {
-		t.Fatal(err)
-	}
-	rights["read"] = ""
-	put(rights, "permissions", "/", "shop")
-	select {
-	case tag := <-cancelled:
-		if tag != "consumer" {
-			t.Errorf("cancelled %q", tag)
-		}
-	case <-time.After(revokedWithin):
-		t.Error("the consumer on the other node goes on")
-	}
+	cancelledBy(t, conn, func() {
+		rights["read"] = ""
+		put(rights, "permissions", "/", "shop")
+	})
 	ended := conn.NotifyClose(make(chan *amqp.Error, 1))
 	if answer := one.API(t, http.MethodDelete, harness.Path("users", "shop"), nil); answer.Status != http.StatusNoContent {
 		t.Fatalf("DELETE: %d", answer.Status)
@@ -89,5 +78,24 @@ func TestAccessOnEveryNode(t *testing.T) {
 		}
 	case <-time.After(revokedWithin):
 		t.Error("the connection of a deleted user on the other node stays")
+	}
+}
+
+// cancelledBy starts a consumer of q and has it cancelled by what revoke does.
+func cancelledBy(t *testing.T, conn *amqp.Connection, revoke func()) {
+	t.Helper()
+	ch := harness.Channel(t, conn)
+	cancelled := ch.NotifyCancel(make(chan string, 1))
+	if _, err := ch.Consume("q", "consumer", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	revoke()
+	select {
+	case tag := <-cancelled:
+		if tag != "consumer" {
+			t.Errorf("cancelled %q", tag)
+		}
+	case <-time.After(revokedWithin):
+		t.Error("the consumer on the other node goes on")
 	}
 }

@@ -24,7 +24,7 @@ func TestKillNineHalvesNoTransaction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	b := harness.Start(t, harness.Options{})
 	harness.Declare(t, b.Channel(t), "tx", harness.Quorum)
-	committed := 0 // messages of commits that were answered
+	committed := 0       // messages of commits that were answered
 	commitTx(t, b, "tx") // starts the queue
 	took := commitTx(t, b, "tx")
 	committed += 2 * txMessages
