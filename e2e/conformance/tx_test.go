@@ -1,0 +1,85 @@
+package conformance
+
+import (
+	"errors"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warrenmq/warren/e2e/harness"
+)
+
+// TestTransactions holds what transactions do and how they fail.
+func TestTransactions(t *testing.T) {
+	b := harness.StartOrExternal(t, harness.Options{})
+	t.Run("commit and rollback", func(t *testing.T) { each(t, b, commitAndRollback) })
+	t.Run("a queue that refuses", func(t *testing.T) { refusedTx(t, b) })
+}
+
+func commitAndRollback(t *testing.T, p *pair, queue string) {
+	ch, body := p.ch, amqp.Publishing{Body: []byte("x"), DeliveryMode: amqp.Persistent}
+	publish := func() {
+		t.Helper()
+		if err := ch.PublishWithContext(t.Context(), "", queue, false, false, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(want int) {
+		t.Helper()
+		if q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil); err != nil || q.Messages != want {
+			t.Fatalf("%d messages, want %d: %v", q.Messages, want, err)
+		}
+	}
+	do := func(f func() error) {
+		t.Helper()
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(ch.Tx)
+	publish()
+	count(0)
+	do(ch.TxRollback)
+	publish()
+	publish()
+	do(ch.TxCommit)
+	count(2)
+	d, ok, err := ch.Get(queue, false)
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	do(func() error { return ch.Ack(d.DeliveryTag, false) })
+	do(ch.TxRollback)
+	do(func() error { return ch.Nack(d.DeliveryTag, false, true) }) // the tag counts again
+	count(1)
+	do(ch.TxCommit)
+	count(2)
+}
+
+// refusedTx: RabbitMQ takes what fits, Warren nothing; both say so.
+func refusedTx(t *testing.T, b *harness.Broker) {
+	const queue = "tx-refused"
+	ch := b.Channel(t)
+	b.DropQueue(t, queue)
+	if _, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Tx(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := ch.TxCommit()
+	var refused *amqp.Error
+	if !errors.As(err, &refused) || refused.Code != amqp.PreconditionFailed || refused.Reason != "PRECONDITION_FAILED - partial tx completion" {
+		t.Errorf("the commit gives %v", err)
+	}
+	want := 0
+	if b.External() {
+		want = 1
+	}
+	b.AwaitCount(t, queue, want)
+}
