@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -26,9 +28,13 @@ func commitAndRollback(t *testing.T, p *pair, queue string) {
 	}
 	count := func(want int) {
 		t.Helper()
-		if q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil); err != nil || q.Messages != want {
-			t.Fatalf("%d messages, want %d: %v", q.Messages, want, err)
-		}
+		harness.Eventually(t, 5*time.Second, func() error { // RabbitMQ's quorum queues return messages a little later
+			q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+			if err == nil && q.Messages != want {
+				err = fmt.Errorf("%d messages, want %d", q.Messages, want)
+			}
+			return err
+		})
 	}
 	do := func(f func() error) {
 		t.Helper()
