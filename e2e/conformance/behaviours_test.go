@@ -32,10 +32,6 @@ var elsewhere = map[string]string{
 // pendings has what cases may wait for, and why.
 var pendings = map[string]string{
 	"direct reply-to": "direct reply-to is not there yet",
-	"dead letters":    "dead letters come later",
-	"ttl":             "messages do not expire yet",
-	"max-length":      "limits of queues come later",
-	"delivery limit":  "limits of deliveries come later",
 	"single active":   "single active consumers come later",
 	"policies":        "policies come later",
 	"delay":           "delayed messages come later",

@@ -183,6 +183,7 @@ var masks = []struct {
 	{regexp.MustCompile(`'conformance-\d+'`), "'/'"},
 	{regexp.MustCompile(`conformance-\d+`), "/"},
 	{regexp.MustCompile(`amq\.gen-[-_A-Za-z0-9]{22}`), "amq.gen-*"},
+	{regexp.MustCompile(`time:T\d+`), "time:T*"},
 	{regexp.MustCompile(`amq\.ctag-[-_A-Za-z0-9]{22}`), "amq.ctag-*"},
 	{regexp.MustCompile(`amq\.rabbitmq\.reply-to\.[^ "]+`), "amq.rabbitmq.reply-to.*"},
 }
