@@ -31,10 +31,9 @@ var elsewhere = map[string]string{
 
 // pendings has what cases may wait for, and why.
 var pendings = map[string]string{
-	"direct reply-to": "direct reply-to is not there yet",
-	"single active":   "single active consumers come later",
-	"policies":        "policies come later",
-	"delay":           "delayed messages come later",
-	"timeout":         "consumer timeouts come later",
-	"definitions":     "definitions come later",
+	"single active": "single active consumers come later",
+	"policies":      "policies come later",
+	"delay":         "delayed messages come later",
+	"timeout":       "consumer timeouts come later",
+	"definitions":   "definitions come later",
 }

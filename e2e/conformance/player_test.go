@@ -185,7 +185,7 @@ var masks = []struct {
 	{regexp.MustCompile(`amq\.gen-[-_A-Za-z0-9]{22}`), "amq.gen-*"},
 	{regexp.MustCompile(`time:T\d+`), "time:T*"},
 	{regexp.MustCompile(`amq\.ctag-[-_A-Za-z0-9]{22}`), "amq.ctag-*"},
-	{regexp.MustCompile(`amq\.rabbitmq\.reply-to\.[^ "]+`), "amq.rabbitmq.reply-to.*"},
+	{regexp.MustCompile(`="?amq\.rabbitmq\.reply-to\.[^ "]+"?`), "=amq.rabbitmq.reply-to.*"},
 }
 
 // print writes a line of the transcript, with everything masked that differs from run to run.

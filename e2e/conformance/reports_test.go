@@ -248,7 +248,6 @@ func TestTruncatedTable(t *testing.T) {
 // TestReplyTo: what is asked with amqp.rabbitmq.reply-to is answered on the channel that asked; who asks without listening is told; what comes too late or for
 // nobody is dropped, or returned if it is mandatory.
 func TestReplyTo(t *testing.T) {
-	waitsFor(t, "direct reply-to")
 	b := harness.StartOrExternal(t, harness.Options{})
 	each(t, b, func(t *testing.T, p *pair, queue string) {
 		const pseudo = "amq.rabbitmq.reply-to"
@@ -407,12 +406,4 @@ func TestTagsOfAChannel(t *testing.T) {
 		}
 		drained(t, p.other, queue)
 	})
-}
-
-// waitsFor skips a test of what Warren has not yet.
-func waitsFor(t *testing.T, what string) {
-	t.Helper()
-	if why, ok := pendings[what]; ok && !harness.External() && !*runPending {
-		t.Skipf("pending: %s", why)
-	}
 }
