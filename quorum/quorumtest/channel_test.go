@@ -24,6 +24,7 @@ type channel struct {
 	gets    map[uint64]bool // by token
 	lastD   uint64
 	got     []held
+	readies int
 }
 
 func (c *Cluster) openChannel(at *Node, q meta.QueueID) *channel {
@@ -67,7 +68,18 @@ func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 func (ch *channel) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
 // Ready implements quorum.Receiver.
-func (*channel) Ready(meta.QueueID, uint64) {}
+func (ch *channel) Ready(meta.QueueID, uint64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.readies++
+}
+
+// told is how often the session was told that messages are ready beyond its limit.
+func (ch *channel) told() int {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.readies
+}
 
 // Gone implements quorum.Receiver.
 func (ch *channel) Gone(meta.QueueID) {}
