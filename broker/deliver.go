@@ -179,7 +179,7 @@ const headerFrameOverhead = amqp.FrameOverheadBytes + 12
 // shownProperties are the properties as the client sees them: verbatim, unless the message was returned before or they do not fit the client's frames.
 func (ch *channel) shownProperties(src *source, properties []byte, d *quorum.Delivery) []byte {
 	acquired := src.queue.Type == meta.TypeQuorum && d.AcquiredCount > 0
-	if d.DeliveryCount > 0 || acquired {
+	if d.DeliveryCount > 0 || acquired || d.Epoch > 0 {
 		properties = withCounts(properties, d, acquired)
 	}
 	if len(properties)+headerFrameOverhead > int(ch.c.frameMax) {
@@ -188,7 +188,7 @@ func (ch *channel) shownProperties(src *source, properties []byte, d *quorum.Del
 	return properties
 }
 
-// withCounts adds how often its consumers failed before, and for queues declared as quorum how often the message was acquired.
+// withCounts adds how often its consumers failed before, for queues declared as quorum how often the message was acquired, and for those with a single active consumer the number of its take-over.
 func withCounts(properties []byte, d *quorum.Delivery, acquired bool) []byte {
 	v, err := amqp.ScanProperties(properties)
 	if err != nil {
@@ -203,6 +203,9 @@ func withCounts(properties []byte, d *quorum.Delivery, acquired bool) []byte {
 	}
 	if d.DeliveryCount > 0 {
 		headers = headers.Set("x-delivery-count", amqp.Int64(int64(d.DeliveryCount)))
+	}
+	if d.Epoch > 0 {
+		headers = headers.Set("x-consumer-epoch", amqp.Int64(int64(d.Epoch)))
 	}
 	return v.AppendEdited(nil, 0, headers)
 }

@@ -336,6 +336,8 @@ func errCode(code queue.Code, what resource) *amqp.Error {
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "%s has reached its maximum of consumers", what)
 	case queue.CodeUnavailable:
 		return errTimeout(what)
+	case queue.CodeSingleActive:
+		return amqp.Errorf(amqp.ReplyResourceLocked, "cannot obtain access to locked %s. basic.get operations are not supported by quorum queues with single active consumer", what)
 	}
 	return amqp.Errorf(amqp.ReplyInternalError, "unexpected answer %d of %s", code, what)
 }

@@ -102,7 +102,7 @@ var argTable = [...]Arg{
 		Name: "x-overflow", PolicyKey: "overflow", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"drop-head", "reject-publish", "reject-publish-dlx"}, BadWord: "invalid_overflow", Equivalence: true, Served: true,
 	},
-	{Name: "x-single-active-consumer", Scope: bothQueues, Kind: BoolArg, Equivalence: true, Relaxed: true},
+	{Name: "x-single-active-consumer", Scope: bothQueues, Kind: BoolArg, Equivalence: true, Relaxed: true, Served: true},
 	{
 		Name: argQueueType, Scope: allQueues, Kind: WordArg,
 		Words: []string{"", "undefined", TypeClassic, TypeQuorum, TypeStream}, BadWord: queueTypeProblem, Served: true,

@@ -41,13 +41,14 @@ func (m *Machine) deliver(c *consumer, x *record, out []Effect) []Effect {
 		m.totals.delivered++
 	}
 	m.roster.served(c)
-	return m.hand(c.session, c.id, c.noAck, x, out)
+	return m.hand(c.session, c.id, c.noAck, c.epoch, x, out)
 }
 
 // hand puts a message under the session's next delivery number.
-func (m *Machine) hand(s *session, id ConsumerID, noAck bool, x *record, out []Effect) []Effect {
+func (m *Machine) hand(s *session, id ConsumerID, noAck bool, epoch uint64, x *record, out []Effect) []Effect {
 	s.lastD++
 	e := s.effect(s.lastD, id, x, x.acquired)
+	e.Epoch = epoch
 	if e.Redelivered {
 		m.totals.redelivered++
 	}
@@ -66,6 +67,9 @@ func (m *Machine) hand(s *session, id ConsumerID, noAck bool, x *record, out []E
 // get carries out OpGet.
 func (m *Machine) get(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
 	m.lastUse = m.seenMillis
+	if m.succession.active != nil {
+		return Reply{Code: CodeSingleActive}, out
+	}
 	var x record
 	if m.ready.sums.n > 0 {
 		m.ready.peek(&x)
@@ -88,6 +92,6 @@ func (m *Machine) get(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect)
 		m.totals.got++
 	}
 	m.ready.drop(&x)
-	out = m.hand(s, 0, noAck, &x, out)
+	out = m.hand(s, 0, noAck, 0, &x, out)
 	return Reply{A: s.lastD, B: m.ready.sums.n}, out
 }

@@ -228,6 +228,7 @@ func (k *checker) session(s *session) {
 		k.need(c.unsettled == found[i].unsettled, "consumer %d: counted %d unsettled, kept %d", c.id, found[i].unsettled, c.unsettled)
 		k.need(c.undrained == found[i].undrained && c.undrainedBytes == found[i].undrainedBytes, "consumer %d: counted %d undrained of %d bytes, kept %d of %d",
 			c.id, found[i].undrained, found[i].undrainedBytes, c.undrained, c.undrainedBytes)
+		k.need(c.passive == (k.m.succession.order != nil && (c != k.m.succession.active || !k.m.succession.order.Has(c) || c.passive)), "consumer %d: passive %t", c.id, c.passive)
 		k.need(c.waiting == c.hasCredit(), "consumer %d: waiting %t, credit %t", c.id, c.waiting, c.hasCredit())
 		k.need(c.keepsLimits(), "consumer %d: %d unsettled and %d undrained of %d bytes, prefetch %d, windows %d and %d bytes",
 			c.id, c.unsettled, c.undrained, c.undrainedBytes, c.prefetch, c.windowCount, c.windowBytes)
@@ -264,6 +265,9 @@ func (k *checker) roster() {
 		}
 		k.need(l.last == last, "consumer priority %d: wrong end", l.priority)
 	}
+	n := &k.m.succession
+	k.need((n.order != nil) == k.m.cfg.SingleActive && n.isStable(), "the active consumer is not the one that it should be")
+	k.need(n.order == nil || n.order.Len() == k.consumers, "succession: kept %d of %d consumers", k.consumers, k.consumers)
 	k.need(size == k.consumers && r.size == k.consumers, "consumers: counted %d, kept %d and %d", k.consumers, r.size, size)
 	k.need(linked == k.waiting && r.waiting == k.waiting, "waiting consumers: counted %d, kept %d, linked %d", k.waiting, r.waiting, linked)
 	k.need(r.hungry == k.hungry, "sessions that want more: counted %d, kept %d", k.hungry, r.hungry)

@@ -297,8 +297,8 @@ func (c *Config) limits() [5]*Limit {
 	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires}
 }
 
-func (c *Config) switches() [4]*bool {
-	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty}
+func (c *Config) switches() [5]*bool {
+	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive}
 }
 
 func readConfig(r *codec.Reader, c *Config) {

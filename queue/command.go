@@ -44,7 +44,7 @@ const (
 	OpCancel Op = 3
 	// OpDrained reports how far a session has written its deliveries to the socket: every d <= To. It opens windows again and settles no-ack deliveries. Fields: Session, To.
 	OpDrained Op = 4
-	// OpGet takes one message at once. Fields: Session, Flags (NoAck). Reply: CodeEmpty (which makes no session), CodeLimit, or A = its d, B = ready messages left. The delivery has Consumer 0.
+	// OpGet takes one message at once. Fields: Session, Flags (NoAck). Reply: CodeEmpty (which makes no session), CodeLimit, CodeSingleActive, or A = its d, B = ready messages left. The delivery has Consumer 0.
 	OpGet Op = 5
 	// OpSettle ends deliveries From..To (both included, at most limits.SettleRangeMax numbers) of the session that are still outstanding, by Outcome. With Consumer
 	// not 0 only those of that consumer. Numbers that are not outstanding change nothing. A delivery without acknowledgement is ended by OutcomeAck and OutcomeReturnFresh only.

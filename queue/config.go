@@ -20,6 +20,8 @@ type Config struct {
 	CountReturns  bool
 	// DeadLetter: messages that die go to the outbox; else they are gone. ParkPoison does the same for those that die of DeliveryLimit.
 	DeadLetter, ParkPoison bool
+	// SingleActive: one consumer at a time gets messages, the one of the highest priority that has waited longest.
+	SingleActive bool
 	// Expires is how many milliseconds the queue may be unused: without consumer, get and touch. ExpiresIfEmpty: not while it holds messages.
 	Expires        Limit
 	ExpiresIfEmpty bool

@@ -24,6 +24,12 @@ type consumer struct {
 	waiting   bool
 	// barred tells that nothing but the session's limit keeps it from waiting.
 	barred bool
+	// passive tells that it stands by: the queue gives messages to one consumer at a time, and that is another one, or will be.
+	passive bool
+	// joined is its number among all consumers that the queue ever had.
+	joined uint64
+	// epoch is that of its last take-over, 0 if it had none.
+	epoch uint64
 
 	// place is scratch for snapshots.
 	place int
@@ -40,7 +46,7 @@ func (c *consumer) hasOwnCredit() bool {
 	if mutant == mutantPrefetchOffByOne && limit > 0 {
 		limit++
 	}
-	return (limit == 0 || c.unsettled < limit) && c.undrained < c.windowCount && (c.undrained == 0 || c.undrainedBytes < uint64(c.windowBytes))
+	return !c.passive && (limit == 0 || c.unsettled < limit) && c.undrained < c.windowCount && (c.undrained == 0 || c.undrainedBytes < uint64(c.windowBytes))
 }
 
 // keepsLimits tells whether what the consumer has outstanding may be.
@@ -230,6 +236,9 @@ func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
 		return Reply{Code: CodeStale}
 	}
 	exclusive := cmd.Flags&FlagExclusive != 0
+	if exclusive && m.cfg.SingleActive {
+		return Reply{Code: CodeExclusive}
+	}
 	if m.roster.exclusive || exclusive && m.roster.size > 0 {
 		return Reply{Code: CodeExclusive}
 	}
@@ -252,12 +261,14 @@ func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
 	}
 	s.lastConsumer = c.id
 	s.consumers = append(s.consumers, c) // ids rise, so the order holds
+	m.succession.join(c)
 	m.roster.join(c)
 	if cmd.Flags&FlagLimited != 0 && s.limit == NoLimit {
 		s.limit = 0
 		m.roster.placeAll(s)
 	}
 	m.roster.place(c)
+	m.elect()
 	m.hadConsumer, m.unusedDue, m.lastUse = true, false, m.seenMillis
 	return Reply{}
 }
@@ -273,14 +284,16 @@ func (m *Machine) cancel(p *pipeline, cmd *Command) Reply {
 			s.consumers = append(s.consumers[:i], s.consumers[i+1:]...)
 			s.recent = nil
 			m.dismiss(c)
+			m.elect()
 			break
 		}
 	}
 	return Reply{A: s.lastD}
 }
 
-// dismiss removes a consumer from the roster.
+// dismiss removes a consumer. When all are gone that go, elect must follow.
 func (m *Machine) dismiss(c *consumer) {
+	m.succession.leave(c)
 	m.roster.leave(c)
 	m.lastUse = m.seenMillis
 	if m.roster.size == 0 && m.cfg.AutoDelete {

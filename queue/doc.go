@@ -22,7 +22,7 @@
 // # Files
 //
 // command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
-// repeats and fences; session.go, consumer.go, assign.go and settle.go are the life of a delivery, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
+// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
 // structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go, restore.go and check.go the state as a whole. mutant.go lists the planted
 // bugs that the tests must find.
 package queue

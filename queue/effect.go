@@ -26,8 +26,10 @@ const (
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
 type Effect struct {
-	Kind          Kind
-	Redelivered   bool
+	Kind        Kind
+	Redelivered bool
+	// Epoch is that of the take-over of a single active consumer, 0 on other queues.
+	Epoch         uint64
 	Reason        Reason
 	Consumer      ConsumerID
 	Index         uint32
@@ -50,8 +52,12 @@ func (e Effect) String() string {
 	case KindRelease:
 		return fmt.Sprintf("release #%d..%d", e.Seq, e.To)
 	case KindDeliver:
-		return fmt.Sprintf("deliver #%d to n%d.%d/s%d/c%d d=%d redelivered=%t count=%d acquired=%d", e.Seq, e.Node, e.BootCounter, e.Session, e.Consumer, e.D,
+		s := fmt.Sprintf("deliver #%d to n%d.%d/s%d/c%d d=%d redelivered=%t count=%d acquired=%d", e.Seq, e.Node, e.BootCounter, e.Session, e.Consumer, e.D,
 			e.Redelivered, e.DeliveryCount, e.AcquiredCount)
+		if e.Epoch > 0 {
+			s += fmt.Sprintf(" epoch=%d", e.Epoch)
+		}
+		return s
 	case KindCancel:
 		return fmt.Sprintf("cancel n%d.%d/s%d/c%d", e.Node, e.BootCounter, e.Session, e.Consumer)
 	case KindUnused:

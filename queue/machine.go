@@ -19,10 +19,11 @@ type Machine struct {
 	outbox    outbox // messages that died and leave for other queues
 	dropped   seqSet // messages that are gone and whose release was not reported yet
 
-	pipelines []*pipeline // by id
-	deadBoots []deadBoot  // by node
-	sessions  int
-	roster    roster
+	pipelines  []*pipeline // by id
+	deadBoots  []deadBoot  // by node
+	sessions   int
+	roster     roster
+	succession succession
 
 	seals       uint64 // the number of the present or last seal
 	sealed      bool
@@ -51,7 +52,9 @@ type totals struct {
 func New(cfg Config) *Machine { return newMachine(cfg, standardBounds) }
 
 func newMachine(cfg Config, b bounds) *Machine {
-	return &Machine{cfg: cfg, nextSeq: 1, bounds: b}
+	m := &Machine{cfg: cfg, nextSeq: 1, bounds: b}
+	m.activate()
+	return m
 }
 
 // ApplyBatch applies one pipeline batch: exactly once and in order (PROTOCOL 1). It appends the effects to out. at.NowMillis is the time that counts; b.NowMillis is where
@@ -279,6 +282,7 @@ func (m *Machine) configure(cfg *Config) Reply {
 	}
 	m.cfg = *cfg
 	m.unusedDue = m.unusedDue && cfg.AutoDelete
+	m.activate()
 	return Reply{}
 }
 

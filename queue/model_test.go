@@ -195,6 +195,7 @@ type generator struct {
 	gens       map[NodeID]uint64 // less one
 	priorities bool
 	limits     bool
+	alone      bool
 	limited    bool
 	bulk       int
 }
@@ -205,7 +206,7 @@ func generate(seed uint64) *history {
 	if g.IntN(4) > 0 {
 		h.b.returns, h.b.releases, h.b.assignments, h.b.deaths = 1000, 1000, 1000, 1000
 	}
-	g.limits = g.IntN(2) == 0
+	g.limits, g.alone = g.IntN(2) == 0, g.IntN(4) == 0
 	g.o, g.priorities, g.limited, g.bulk = newOracle(h.b), g.IntN(2) == 0, g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
 	for now := int64(0); len(h.steps) < modelSteps; {
 		s := g.step()
@@ -281,6 +282,7 @@ func (g *generator) single() Command {
 		if g.limits {
 			g.limit(&c)
 		}
+		c.SingleActive = g.alone && g.IntN(8) > 0
 		return Command{Op: OpConfigure, Config: c}
 	case n < 15:
 		return Command{Op: OpSeal, Condition: Condition(1 << g.IntN(5) & 15)}
@@ -413,7 +415,7 @@ func TestModelReaches(t *testing.T) {
 		}
 	}
 	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
-		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {
 			t.Errorf("never met: %s", want)

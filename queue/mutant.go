@@ -28,5 +28,7 @@ const (
 	mutantMarkStays
 	mutantSyncForgetsReady
 	mutantImmediateWaits
+	mutantNewcomerTakesOver
+	mutantTakesOverAtOnce
 	mutantsEnd
 )

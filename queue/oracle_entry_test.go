@@ -90,6 +90,7 @@ func (o *oracle) single(now int64, c *Command) answer {
 	case OpConfigure:
 		if reply.Code = CodeStale; c.Config.Version > o.cfg.Version {
 			reply.Code, o.cfg = CodeOK, c.Config
+			o.takeTurns()
 			o.due = o.due && o.cfg.AutoDelete
 		}
 	case OpSeal:
@@ -124,8 +125,6 @@ func (o *oracle) seal(cond Condition) Reply {
 	ready := c.Ready
 	switch {
 	case o.sealed:
-	case cond&IfExpired != 0 && !o.isUnused():
-		return Reply{Code: CodeInUse}
 	case cond&IfExpired != 0 && !o.isUnused():
 		return Reply{Code: CodeInUse}
 	case cond&IfUnused != 0 && len(o.consumers) > 0, cond&IfAutoDelete != 0 && (!o.cfg.AutoDelete || !o.hadConsumer || len(o.consumers) > 0):
@@ -174,11 +173,14 @@ func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
 }
 
 func (o *oracle) endAll(p *oPipeline) {
+	o.together = true
 	for _, s := range append([]*oSession(nil), o.sessions...) {
 		if s.pipeline == p {
 			o.end(s, 0)
 		}
 	}
+	o.together = false
+	o.takeTurns()
 }
 
 func (o *oracle) evicted(id PipelineID) bool {
@@ -236,7 +238,7 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 			}
 		}
 		for _, x := range o.outstanding(s, marks[id]+1, s.lastD) {
-			sy.Deliveries = append(sy.Deliveries, x.delivery())
+			sy.Deliveries = append(sy.Deliveries, o.delivery(x))
 		}
 		st.Sessions = append(st.Sessions, sy)
 	}

@@ -40,6 +40,8 @@ type oConsumer struct {
 	prefetch              uint32
 	windowBytes, windowOf uint64
 	noAck, exclusive      bool
+	passive               bool
+	epoch                 uint64
 }
 
 type oSession struct {
@@ -79,6 +81,9 @@ type oracle struct {
 	deaths                    int
 	seen, lastUse             int64
 	parcels                   uint64
+	active                    *oConsumer
+	epoch                     uint64
+	together                  bool // sessions end together: nobody takes over in between
 	lanes                     map[QueueID]*oLane
 	marks                     map[oMark]uint64
 	out                       []Effect
@@ -301,6 +306,9 @@ func (o *oracle) subscribe(p *oPipeline, s *oSession, c *Command) Reply {
 		return Reply{Code: CodeStale}
 	}
 	exclusive := c.Flags&FlagExclusive != 0
+	if exclusive && o.cfg.SingleActive {
+		return Reply{Code: CodeExclusive}
+	}
 	for _, k := range o.consumers {
 		if exclusive || k.exclusive {
 			return Reply{Code: CodeExclusive}
@@ -390,11 +398,48 @@ func (o *oracle) hungry(s *oSession) bool {
 
 func (o *oracle) ownCredit(k *oConsumer) bool {
 	unsettled, undrained, bytes := o.load(k)
-	return (k.prefetch == 0 || unsettled < k.prefetch) && undrained < k.windowOf && (undrained == 0 || bytes < k.windowBytes)
+	return !k.passive && (k.prefetch == 0 || unsettled < k.prefetch) && undrained < k.windowOf && (undrained == 0 || bytes < k.windowBytes)
+}
+
+// elect finds out which consumer of a queue with a single active one that is.
+func (o *oracle) elect() {
+	var best *oConsumer
+	there := false
+	for _, k := range o.consumers {
+		there = there || k == o.active
+		if best == nil || k.priority > best.priority {
+			best = k
+		}
+	}
+	if !there {
+		o.active = nil
+	}
+	switch {
+	case !o.cfg.SingleActive:
+		o.active = nil
+		for _, k := range o.consumers {
+			k.passive, k.epoch = false, 0
+		}
+		return
+	case o.together:
+	case best == nil:
+	case o.active == nil, best.priority > o.active.priority && o.holds(o.active) == 0:
+		o.epoch++
+		o.active, best.epoch = best, o.epoch
+	}
+	for _, k := range o.consumers {
+		k.passive = k != o.active || best.priority > k.priority
+	}
+}
+
+func (o *oracle) holds(k *oConsumer) uint32 {
+	unsettled, _, _ := o.load(k)
+	return unsettled
 }
 
 // takeTurns takes consumers that lost their credit, or are gone, out of the turn and puts those that got some behind the others.
 func (o *oracle) takeTurns() {
+	o.elect()
 	has := map[*oConsumer]bool{}
 	for _, k := range o.consumers {
 		has[k] = o.credit(k)
@@ -511,21 +556,30 @@ func (o *oracle) hand(x *oMessage, s *oSession, id ConsumerID, noAck bool) {
 	x.place, x.session, x.d, x.consumer, x.noAck = oOut, s, s.lastD, id, noAck
 	x.deliveryCount, x.acquiredCount = x.failures, x.acquired
 	x.acquired++
-	e := x.delivery()
+	e := o.delivery(x)
 	if e.Redelivered {
 		o.counts.Redelivered++
 	}
 	o.emit(e)
 }
 
-func (x *oMessage) delivery() Effect {
-	return Effect{Kind: KindDeliver, Redelivered: x.acquiredCount > 0 || x.marked, Consumer: x.consumer, DeliveryCount: x.deliveryCount, AcquiredCount: x.acquiredCount,
+func (o *oracle) delivery(x *oMessage) Effect {
+	epoch := uint64(0)
+	for _, k := range o.consumers {
+		if k.session == x.session && k.id == x.consumer {
+			epoch = k.epoch
+		}
+	}
+	return Effect{Epoch: epoch, Kind: KindDeliver, Redelivered: x.acquiredCount > 0 || x.marked, Consumer: x.consumer, DeliveryCount: x.deliveryCount, AcquiredCount: x.acquiredCount,
 		Node: x.session.pipeline.id.Node, BootCounter: x.session.pipeline.id.Boot.Counter, Session: x.session.id, D: x.d, Seq: x.seq}
 }
 
 func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply {
 	ready := o.in(oReady)
 	o.lastUse = o.seen
+	if o.active != nil {
+		return Reply{Code: CodeSingleActive}
+	}
 	dead := false
 	for _, x := range o.dueNow() { // there was no budget left for it
 		dead = dead || x == ready[0]

@@ -231,6 +231,7 @@ func (m *Machine) endSessions(p *pipeline) {
 		m.endSession(s, written)
 	}
 	p.sessions, p.recent = nil, nil
+	m.elect()
 }
 
 // evict carries out OpEvict.

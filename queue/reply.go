@@ -28,6 +28,8 @@ const (
 	CodeGap Code = 10
 	// CodeSealed: the queue is about to be deleted.
 	CodeSealed Code = 11
+	// CodeSingleActive: a Get of a queue that a single consumer empties.
+	CodeSingleActive Code = 13
 	// CodeNoConsumers: an Enqueue with FlagImmediate found no consumer; nothing was stored.
 	CodeNoConsumers Code = 12
 )

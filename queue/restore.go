@@ -74,6 +74,9 @@ func (r *restorer) head() {
 		known = known[:totalsBefore3]
 	} else {
 		m.lastUse = int64(r.Uvarint())
+		m.succession.joined, m.succession.epoch = r.Uvarint(), r.Uvarint()
+		r.need(m.succession.joined <= numberMax && m.succession.epoch <= numberMax, "numbers of consumers")
+		m.activate()
 	}
 	for _, v := range known {
 		*v = r.Uvarint()
@@ -298,7 +301,7 @@ func (r *restorer) outcome() []byte {
 	o := codec.NewReader(r.Bytes())
 	for last := int64(-1); o.Len() > 0; {
 		x := readException(&o)
-		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeNoConsumers, "outcome of a batch")
+		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeSingleActive, "outcome of a batch")
 		last = int64(x.Index)
 		dst = appendException(dst, x.Index, &x.Reply)
 	}
@@ -340,8 +343,33 @@ func (r *restorer) consumer(s *session) {
 	r.need(c.id > 0 && c.id <= s.lastConsumer && (n == 0 || s.consumers[n-1].id < c.id), "order of consumers")
 	r.need(r.m.hadConsumer && c.windowBytes > 0 && c.windowCount > 0 && c.windowCount <= WindowCountMax, "consumer")
 	r.need(r.m.roster.size < r.m.bounds.consumers && !r.m.roster.exclusive && !(c.exclusive && r.m.roster.size > 0), "exclusive consumer")
+	r.succeed(c)
 	s.consumers = append(s.consumers, c)
 	r.m.roster.join(c)
+}
+
+// succeed reads a consumer's place in the succession. The active one is that of the last take-over.
+func (r *restorer) succeed(c *consumer) {
+	n := &r.m.succession
+	if r.version < 3 {
+		n.joined++
+		c.joined = n.joined
+		return
+	}
+	c.joined, c.epoch, c.passive = r.Uvarint(), r.Uvarint(), r.Bool()
+	r.need(c.joined > 0 && c.joined <= n.joined && c.epoch <= n.epoch, "number of a consumer")
+	if n.order == nil {
+		r.need(c.epoch == 0 && !c.passive, "epoch of a consumer")
+		return
+	}
+	_, twice := n.order.ReplaceOrInsert(c)
+	r.need(!twice, "number of a consumer")
+	if c.epoch == n.epoch && n.epoch > 0 {
+		r.need(n.active == nil, "two active consumers")
+		n.active = c
+	} else {
+		r.need(c.passive, "two active consumers")
+	}
 }
 
 func (r *restorer) tx(s *session) {
@@ -429,6 +457,7 @@ func (r *restorer) waiting() {
 		}
 	}
 	r.need(n == credited, "number of waiting consumers")
+	r.need(m.succession.isStable(), "active consumer")
 	last := -1
 	for i := 0; i < n && r.Err() == nil; i++ {
 		place := r.Uvarint()

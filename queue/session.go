@@ -96,10 +96,11 @@ func (m *Machine) closeSession(p *pipeline, cmd *Command, out []Effect) (Reply, 
 	s := p.sessions[i]
 	p.removeSession(i)
 	m.endSession(s, max(min(cmd.To, s.lastD), s.drained))
+	m.elect()
 	return Reply{A: s.lastD}, m.work(out)
 }
 
-// endSession ends a session that was taken out of its pipeline. Deliveries up to written were written to the socket: those without acknowledgement are done,
+// endSession ends a session that was taken out of its pipeline; when all are ended that end, elect must follow. Deliveries up to written were written to the socket: those without acknowledgement are done,
 // the others count as failures. All else will return uncounted, as soon as work allows. The cost is a few nanoseconds per delivery, whatever is returned later.
 func (m *Machine) endSession(s *session, written uint64) {
 	m.sessions--

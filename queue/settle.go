@@ -71,6 +71,9 @@ func (m *Machine) forgive(s *session, d uint64, x *delivery) {
 	} else {
 		m.roster.place(c)
 	}
+	if c.passive && c.unsettled == 0 {
+		m.elect()
+	}
 }
 
 // finish carries out the outcome for a message whose delivery was taken away.

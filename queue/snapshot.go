@@ -29,6 +29,8 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	dst = codec.AppendBool(dst, m.hadConsumer)
 	dst = codec.AppendBool(dst, m.unusedDue)
 	dst = codec.AppendUvarint(dst, uint64(m.lastUse))
+	dst = codec.AppendUvarint(dst, m.succession.joined)
+	dst = codec.AppendUvarint(dst, m.succession.epoch)
 	for _, v := range m.totals.values() {
 		dst = codec.AppendUvarint(dst, *v)
 	}
@@ -234,6 +236,9 @@ func (s *session) appendTo(dst []byte) []byte {
 		dst = codec.AppendUvarint(dst, uint64(c.windowCount))
 		dst = codec.AppendBool(dst, c.noAck)
 		dst = codec.AppendBool(dst, c.exclusive)
+		dst = codec.AppendUvarint(dst, c.joined)
+		dst = codec.AppendUvarint(dst, c.epoch)
+		dst = codec.AppendBool(dst, c.passive)
 	}
 	dst = s.tx.appendTo(dst)
 	if mutant == mutantSnapshotOmitsUnacked {

@@ -101,7 +101,7 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeNoConsumers: "no-consumers"}
+	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers"}
 
 var conditionNames = []struct {
 	name string
@@ -111,7 +111,7 @@ var conditionNames = []struct {
 // How scripts name Config.limits and Config.switches.
 var (
 	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires"}
-	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty"}
+	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active"}
 )
 
 var outcomeNames = map[Outcome]string{OutcomeAck: "ack", OutcomeReturn: "return", OutcomeReturnCounted: "counted", OutcomeDiscard: "discard", OutcomeReturnFresh: "fresh"}

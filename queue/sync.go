@@ -45,7 +45,11 @@ func (s *session) sync(seen uint64) SessionSync {
 	}
 	for d, p := s.out.next(min(seen, s.lastD) + 1); p != nil; d, p = s.out.next(d + 1) {
 		x := p.at(d)
-		st.Deliveries = append(st.Deliveries, s.effect(d, x.consumer, &x.record, x.acquired-1))
+		e := s.effect(d, x.consumer, &x.record, x.acquired-1)
+		if c := s.consumer(x.consumer); c != nil {
+			e.Epoch = c.epoch
+		}
+		st.Deliveries = append(st.Deliveries, e)
 	}
 	return st
 }

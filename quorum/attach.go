@@ -27,6 +27,7 @@ type event struct {
 	consumer      queue.ConsumerID
 	deliveryCount uint32
 	acquiredCount uint32
+	epoch         uint64
 	node          queue.NodeID
 	boot          uint64
 	session       queue.SessionID
@@ -37,7 +38,7 @@ type event struct {
 }
 
 func (e *event) delivery() Delivery {
-	return Delivery{Consumer: e.consumer, Redelivered: e.redelivered, DeliveryCount: e.deliveryCount, AcquiredCount: e.acquiredCount, D: e.d, Seq: e.seq, Envelope: e.envelope}
+	return Delivery{Consumer: e.consumer, Redelivered: e.redelivered, DeliveryCount: e.deliveryCount, AcquiredCount: e.acquiredCount, Epoch: e.epoch, D: e.d, Seq: e.seq, Envelope: e.envelope}
 }
 
 // attachRequest is what a node says when it attaches.

@@ -43,6 +43,9 @@ func queueConfig(q *meta.Queue) queue.Config {
 	case "reject-publish-dlx":
 		cfg.Overflow = queue.RejectPublishDLX
 	}
+	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
+		cfg.SingleActive, _ = v.AsBool()
+	}
 	_, cfg.DeadLetter = q.Arguments.Get("x-dead-letter-exchange")
 	return cfg
 }

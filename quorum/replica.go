@@ -137,7 +137,7 @@ func (r *replica) collect(result *queue.Result) {
 
 func (r *replica) delivery(e *queue.Effect) event {
 	return event{kind: eventDeliver, redelivered: e.Redelivered, node: e.Node, boot: e.BootCounter, session: e.Session, consumer: e.Consumer, d: e.D, seq: e.Seq,
-		deliveryCount: e.DeliveryCount, acquiredCount: e.AcquiredCount, envelope: r.bodies.get(e.Seq)}
+		deliveryCount: e.DeliveryCount, acquiredCount: e.AcquiredCount, epoch: e.Epoch, envelope: r.bodies.get(e.Seq)}
 }
 
 func (r *replica) outcome(result *queue.Result) event {

@@ -46,6 +46,8 @@ type Delivery struct {
 	// DeliveryCount and AcquiredCount are as of this assignment: earlier counted failures, earlier acquisitions.
 	DeliveryCount uint32
 	AcquiredCount uint32
+	// Epoch is that of the take-over of a single active consumer, 0 on other queues.
+	Epoch uint64
 	// D is the number by which the session settles it.
 	D   uint64
 	Seq queue.Seq

@@ -84,6 +84,7 @@ func appendEvent(dst []byte, e *event) []byte {
 		dst = codec.AppendUvarint(dst, uint64(e.consumer))
 		dst = codec.AppendUvarint(dst, uint64(e.deliveryCount))
 		dst = codec.AppendUvarint(dst, uint64(e.acquiredCount))
+		dst = codec.AppendUvarint(dst, e.epoch)
 		dst = codec.AppendUvarint(dst, e.d)
 		dst = codec.AppendUvarint(dst, uint64(e.seq))
 		return codec.AppendBytes(dst, e.envelope)
@@ -108,7 +109,7 @@ func readEvents(r *codec.Reader, node queue.NodeID, boot uint64) []event {
 		case eventDeliver:
 			e.redelivered = r.Bool()
 			e.session, e.consumer = queue.SessionID(r.Uvarint()), queue.ConsumerID(r.Uvarint())
-			e.deliveryCount, e.acquiredCount = uint32(r.Uvarint()), uint32(r.Uvarint())
+			e.deliveryCount, e.acquiredCount, e.epoch = uint32(r.Uvarint()), uint32(r.Uvarint()), r.Uvarint()
 			e.d, e.seq = r.Uvarint(), queue.Seq(r.Uvarint())
 			e.envelope = r.Bytes()
 		case eventCancel:
