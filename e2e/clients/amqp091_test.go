@@ -28,7 +28,7 @@ var amqp091Result = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+)`)
 // TestAMQP091 runs the integration tests that amqp091-go has of its own, from where the module lies. RabbitMQ passes them all.
 func TestAMQP091(t *testing.T) {
 	opts := harness.Options{Patience: amqp091Timeout}
-	args := []string{"test", "-tags", "integration", "-count=1", "-v"}
+	args := []string{"test", "-tags", "integration", "-count=1", "-v", "-timeout", amqp091Timeout.String()}
 	if harness.Full() && free(amqp091HTTP) {
 		opts.Args = []string{"--http", amqp091HTTP}
 	} else {

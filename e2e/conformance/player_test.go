@@ -421,7 +421,7 @@ func (p *player) publish(c *playedConn, s step) error {
 		switch name {
 		case "exchange", "routing-key", "mandatory", "immediate":
 			method[name] = value
-		case "body", "size":
+		case "body", "size", "fill":
 		default:
 			properties[name] = value
 		}
@@ -429,6 +429,13 @@ func (p *player) publish(c *playedConn, s step) error {
 	body, err := unquote(s.given["body"])
 	if err != nil {
 		return err
+	}
+	if n := s.given["fill"]; n != "" { // a body of so many octets
+		octets, err := strconv.Atoi(n)
+		if err != nil {
+			return err
+		}
+		body = strings.Repeat("x", octets)
 	}
 	size := len(body)
 	if n := s.given["size"]; n != "" {

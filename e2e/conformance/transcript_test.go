@@ -122,6 +122,9 @@ func parseCase(text string) (*transcriptCase, error) {
 func TestTranscripts(t *testing.T) {
 	b := harness.StartOrExternal(t, harness.Options{})
 	b.AwaitHTTP(t)
+	if *record {
+		wantRecordable(t, b)
+	}
 	cases, lead := readTranscripts(t)
 	var mu sync.Mutex
 	t.Run("cases", func(t *testing.T) {
@@ -150,14 +153,15 @@ func TestTranscripts(t *testing.T) {
 		}
 	})
 	if *record {
-		writeTranscripts(t, b, cases, lead)
+		writeTranscripts(t, cases, lead)
 	}
 }
 
 // recordedFrom is the version whose answers the transcripts have.
 const recordedFrom = "3.10."
 
-func writeTranscripts(t *testing.T, b *harness.Broker, cases []*transcriptCase, lead map[string]string) {
+// wantRecordable wants the broker to be that RabbitMQ, or Warren for its own answers.
+func wantRecordable(t *testing.T, b *harness.Broker) {
 	t.Helper()
 	if b.External() {
 		var overview struct {
@@ -167,6 +171,10 @@ func writeTranscripts(t *testing.T, b *harness.Broker, cases []*transcriptCase, 
 			t.Fatalf("transcripts are recorded from RabbitMQ %sx; this is %q", recordedFrom, overview.Version)
 		}
 	}
+}
+
+func writeTranscripts(t *testing.T, cases []*transcriptCase, lead map[string]string) {
+	t.Helper()
 	texts := map[string]string{}
 	for _, c := range cases {
 		c.want = append(slices.DeleteFunc(c.want, func(l string) bool { return l == "" }), "")
