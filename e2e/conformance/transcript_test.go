@@ -195,8 +195,14 @@ func TestEveryRowHasACase(t *testing.T) {
 	for _, c := range cases {
 		have[c.row] = true
 	}
-	for row := range elsewhere {
+	for row, tests := range elsewhere {
 		have[row] = true
+		for _, test := range tests {
+			folder, name, _ := strings.Cut(test, " ")
+			if !hasTest(t, folder, name) {
+				t.Errorf("%s: package %s has no %s", row, folder, name)
+			}
+		}
 	}
 	rows := map[string]bool{}
 	for _, row := range behaviours() {
@@ -210,4 +216,23 @@ func TestEveryRowHasACase(t *testing.T) {
 			t.Errorf("case without a row: %s", row)
 		}
 	}
+}
+
+// hasTest tells whether the tests of a package of this module have a certain one.
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", "..", folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), "func "+name+"(t ") {
+			return true
+		}
+	}
+	return false
 }
