@@ -101,5 +101,5 @@ e2e-full: build ## the same with the long ones
 	@WARREN_E2E=full bash .ci/test e2e $(RUN)
 
 clean: ## remove what was built, and nothing else
-	rm -rf bin management-ui/node_modules
+	rm -rf bin management-ui/node_modules e2e/clients/node/node_modules
 	find management-ui/dist -mindepth 1 ! -name placeholder.html -delete
