@@ -418,6 +418,7 @@ func (c *call) writeMessages(w *writer, q *meta.Queue, r queueRow) {
 	w.Uint("messages_ready_ram", readyRAM)
 	w.Uint("messages_unacknowledged_ram", unackedRAM)
 	w.Uint("messages_paged_out", 0)
+	w.Uint("messages_delayed", n.Delayed)
 	w.Uint("messages_dlx", n.Dead)
 	w.Uint("message_bytes", n.ReadyBytes+n.UnackedBytes)
 	w.Uint("message_bytes_ready", n.ReadyBytes)

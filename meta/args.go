@@ -117,10 +117,10 @@ var argTable = [...]Arg{
 	{Name: "x-delivery-limit", PolicyKey: "delivery-limit", Scope: bothQueues, Kind: IntArg, Min: -intMax - 1, Max: intMax, Equivalence: true, Served: true},
 	{
 		Name: "x-delayed-retry-type", PolicyKey: "delayed-retry-type", Scope: bothQueues, Kind: WordArg,
-		Words: []string{"disabled", "all", "failed", "returned"}, BadWord: "invalid_delayed_retry_type", Equivalence: true,
+		Words: []string{"disabled", "all", "failed", "returned"}, BadWord: "invalid_delayed_retry_type", Equivalence: true, Served: true,
 	},
-	{Name: "x-delayed-retry-min", PolicyKey: "delayed-retry-min", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true},
-	{Name: "x-delayed-retry-max", PolicyKey: "delayed-retry-max", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true},
+	{Name: "x-delayed-retry-min", PolicyKey: "delayed-retry-min", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
+	{Name: "x-delayed-retry-max", PolicyKey: "delayed-retry-max", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
 	{
 		Name: "x-consumer-timeout", PolicyKey: "consumer-timeout", Scope: bothQueues | ConsumerScope, Kind: IntArg, Max: intMax,
 		Equivalence: true,

@@ -11,6 +11,7 @@ func (m *Machine) Check() error {
 	k := checker{m: m}
 	k.ready()
 	k.returning()
+	k.delayed()
 	k.outbox()
 	k.pipelines()
 	k.roster()
@@ -21,17 +22,18 @@ func (m *Machine) Check() error {
 
 // checker collects what it sees on its walk; err is the first fault.
 type checker struct {
-	m          *Machine
-	err        error
-	readySeqs  seqSet
-	awaySeqs   seqSet
-	outboxSeqs seqSet
-	unacked    sums
-	sessions   int
-	consumers  int
-	waiting    int
-	exclusive  int
-	hungry     int
+	m           *Machine
+	err         error
+	readySeqs   seqSet
+	awaySeqs    seqSet
+	outboxSeqs  seqSet
+	delayedSeqs seqSet
+	unacked     sums
+	sessions    int
+	consumers   int
+	waiting     int
+	exclusive   int
+	hungry      int
 }
 
 func (k *checker) need(ok bool, format string, args ...any) {
@@ -42,7 +44,7 @@ func (k *checker) need(ok bool, format string, args ...any) {
 
 // meet notes that a message was seen in a place. No message is in two.
 func (k *checker) meet(set *seqSet, seq Seq) {
-	fresh := seq > 0 && seq < k.m.nextSeq && !k.readySeqs.has(seq) && !k.awaySeqs.has(seq) && !k.outboxSeqs.has(seq)
+	fresh := seq > 0 && seq < k.m.nextSeq && !k.readySeqs.has(seq) && !k.awaySeqs.has(seq) && !k.outboxSeqs.has(seq) && !k.delayedSeqs.has(seq)
 	k.need(fresh, "message %d is in two places or was never given (next is %d)", seq, k.m.nextSeq)
 	if fresh {
 		set.add(seq)
@@ -133,11 +135,23 @@ func (k *checker) returning() {
 	k.heap(k.m.returning)
 	for i := range k.m.returning {
 		x := &k.m.returning[i]
-		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", x.seq, x.flags)
+		k.need(x.flags&^(FlagPersistent|FlagRedelivered|flagFailed) == 0, "message %d has flags %x", x.seq, x.flags)
 		k.need(x.acquired > 0, "returning message %d was never acquired", x.seq)
 		k.meet(&k.awaySeqs, x.seq)
 		k.unacked.add(x)
 	}
+}
+
+func (k *checker) delayed() {
+	d := &k.m.delayed
+	var total sums
+	d.each(func(x *asleep) {
+		k.need(x.record.flags&^(FlagPersistent|FlagRedelivered) == 0, "delayed message %d has flags %x", x.record.seq, x.record.flags)
+		k.meet(&k.delayedSeqs, x.record.seq)
+		total.add(&x.record)
+	})
+	k.need(total == d.sums, "delayed: counted %v, kept %v", total, d.sums)
+	k.need(equalSets(&k.delayedSeqs, &d.seqs), "delayed messages differ from their set")
 }
 
 func (k *checker) pipelines() {

@@ -279,7 +279,7 @@ func appendConfig(dst []byte, c *Config) []byte {
 	for _, l := range c.limits() {
 		dst = codec.AppendUvarint(dst, uint64(*l))
 	}
-	dst = append(dst, byte(c.Overflow))
+	dst = append(dst, byte(c.Overflow), byte(c.Retry))
 	for _, b := range c.switches() {
 		dst = codec.AppendBool(dst, *b)
 	}
@@ -293,8 +293,8 @@ const (
 )
 
 // limits and switches list what follows, in the order in which it is encoded.
-func (c *Config) limits() [5]*Limit {
-	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires}
+func (c *Config) limits() [7]*Limit {
+	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax}
 }
 
 func (c *Config) switches() [5]*bool {
@@ -318,7 +318,8 @@ func readConfig(r *codec.Reader, c *Config) {
 			r.Fail(codec.ErrMalformed)
 		}
 	}
-	if c.Overflow = Overflow(r.Uint8()); c.Overflow > RejectPublishDLX {
+	c.Overflow, c.Retry = Overflow(r.Uint8()), RetryType(r.Uint8())
+	if c.Overflow > RejectPublishDLX || c.Retry > RetryReturned {
 		r.Fail(codec.ErrMalformed)
 	}
 	for _, b := range c.switches() {

@@ -18,6 +18,9 @@ type Config struct {
 	// DeliveryLimit is how often a message may come back as a failure; the next failure is its death. CountReturns counts every return, as RabbitMQ did before 4.3.
 	DeliveryLimit Limit
 	CountReturns  bool
+	// Retry says which messages wait when they come back: RetryMin milliseconds for each failure, at least for one, at most RetryMax, or RetryMin if that is absent.
+	Retry              RetryType
+	RetryMin, RetryMax Limit
 	// DeadLetter: messages that die go to the outbox; else they are gone. ParkPoison does the same for those that die of DeliveryLimit.
 	DeadLetter, ParkPoison bool
 	// SingleActive: one consumer at a time gets messages, the one of the highest priority that has waited longest.

@@ -12,12 +12,13 @@ type Machine struct {
 	nextSeq    Seq
 
 	ready     ready
-	returning heap   // messages of ended sessions on their way back; they count as unacked
-	away      seqSet // all messages that are neither ready nor gone: outstanding, returning or staged
-	unacked   sums   // those of away that users call unacked: all but the ones delivered without acknowledgement
-	marks     []mark // of queues whose outboxes came here, by source and epoch
-	outbox    outbox // messages that died and leave for other queues
-	dropped   seqSet // messages that are gone and whose release was not reported yet
+	returning heap    // messages of ended sessions on their way back; they count as unacked
+	away      seqSet  // all messages that are neither ready nor gone: outstanding, returning or staged
+	unacked   sums    // those of away that users call unacked: all but the ones delivered without acknowledgement
+	marks     []mark  // of queues whose outboxes came here, by source and epoch
+	delayed   delayed // messages that are to be ready later
+	outbox    outbox  // messages that died and leave for other queues
+	dropped   seqSet  // messages that are gone and whose release was not reported yet
 
 	pipelines  []*pipeline // by id
 	deadBoots  []deadBoot  // by node
@@ -207,6 +208,7 @@ func (m *Machine) after(out []Effect) []Effect {
 
 // distribute lets messages die that are due and gives others to consumers.
 func (m *Machine) distribute(out []Effect) []Effect {
+	m.wake()
 	ok, out := m.expire(out)
 	if ok { // else the head may be dead
 		out = m.assign(out)
@@ -291,7 +293,11 @@ func (m *Machine) NextDeadline() (millis int64, ok bool) {
 	if len(m.returning) > 0 || m.dropped.n > 0 || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {
 		return m.seenMillis, true
 	}
-	return m.nextDeath()
+	millis, ok = m.nextDeath()
+	if x, some := m.delayed.next(); some && (!ok || x.until < millis) {
+		millis, ok = x.until, true
+	}
+	return millis, ok
 }
 
 // Counts returns the numbers that people look at.
@@ -303,7 +309,7 @@ func (m *Machine) Counts() Counts {
 		Consumers: uint64(m.roster.size),
 		Enqueued:  t.enqueued, Delivered: t.delivered, DeliveredNoAck: t.deliveredNoAck, Got: t.got, GotNoAck: t.gotNoAck, GetEmpty: t.getEmpty,
 		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, Deaths: t.deaths,
-		Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes,
+		Delayed: m.delayed.sums.n, DelayedBytes: m.delayed.sums.bytes, Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes,
 		NextSeq: m.nextSeq,
 	}
 }
@@ -311,12 +317,12 @@ func (m *Machine) Counts() Counts {
 // Config returns the present configuration.
 func (m *Machine) Config() Config { return m.cfg }
 
-// Has tells whether the queue still holds a message: ready, outstanding, returning, staged or in the outbox.
+// Has tells whether the queue still holds a message: ready, outstanding, returning, staged, delayed or in the outbox.
 func (m *Machine) Has(seq Seq) bool {
-	return m.ready.seqs.has(seq) || m.away.has(seq) || m.outbox.seqs.has(seq)
+	return m.ready.seqs.has(seq) || m.away.has(seq) || m.delayed.seqs.has(seq) || m.outbox.seqs.has(seq)
 }
 
 // Live yields every message that the queue still holds (see Has) in ascending order until yield returns false. The machine must not change meanwhile.
 func (m *Machine) Live(yield func(Seq) bool) {
-	union(yield, &m.ready.seqs, &m.away, &m.outbox.seqs)
+	union(yield, &m.ready.seqs, &m.away, &m.delayed.seqs, &m.outbox.seqs)
 }

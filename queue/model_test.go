@@ -307,6 +307,9 @@ func (g *generator) limit(c *Config) {
 	c.DeliveryLimit = some(2, 0, 1, 2)
 	c.Expires = some(3, 1, 1000, 4000)
 	c.Overflow = Overflow(g.IntN(3))
+	if g.IntN(2) == 0 {
+		c.Retry, c.RetryMin, c.RetryMax = RetryType(1+g.IntN(3)), some(1, 1, 1000, 3000), some(2, 2000, 5000)
+	}
 	c.CountReturns, c.DeadLetter, c.ParkPoison, c.ExpiresIfEmpty = g.IntN(3) == 0, g.IntN(2) == 0, g.IntN(2) == 0, g.IntN(2) == 0
 }
 

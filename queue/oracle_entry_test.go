@@ -129,7 +129,7 @@ func (o *oracle) seal(cond Condition) Reply {
 		return Reply{Code: CodeInUse}
 	case cond&IfUnused != 0 && len(o.consumers) > 0, cond&IfAutoDelete != 0 && (!o.cfg.AutoDelete || !o.hadConsumer || len(o.consumers) > 0):
 		return Reply{Code: CodeInUse}
-	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged))) > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
+	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
 		return Reply{Code: CodeNotEmpty}
 	default:
 		o.sealed = true
@@ -151,7 +151,7 @@ func (o *oracle) fetched() (n uint64) {
 func (o *oracle) isUnused() bool {
 	expires, ok := o.cfg.Expires.Get()
 	c := o.sum()
-	return ok && len(o.consumers) == 0 && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged))) > 0) && o.lastUse+int64(expires) <= o.seen
+	return ok && len(o.consumers) == 0 && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
 }
 
 func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
@@ -198,6 +198,9 @@ func (o *oracle) sum() Counts {
 	c.NextSeq, c.Consumers = o.next, uint64(len(o.consumers))
 	for _, x := range o.messages {
 		switch {
+		case x.place == oDelayed:
+			c.Delayed, c.DelayedBytes = c.Delayed+1, c.DelayedBytes+uint64(x.bytes)
+			continue
 		case x.place == oDead:
 			c.Dead, c.DeadBytes = c.Dead+1, c.DeadBytes+uint64(x.bytes)
 			continue
@@ -247,12 +250,22 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 
 // hasWork tells whether a tick has something to do.
 func (o *oracle) hasWork() bool {
+	for _, x := range o.in(oDelayed) {
+		if x.until <= o.seen {
+			return true
+		}
+	}
 	_, k := o.assignable()
 	return len(o.dropped) > 0 || len(o.in(oReturning)) > 0 || k != nil || o.mustGo() != nil || len(o.dueNow()) > 0
 }
 
 // nextDeath is when the next message expires, 0 if none does.
 func (o *oracle) nextDeath() (next int64) {
+	for _, x := range o.in(oDelayed) {
+		if next == 0 || x.until < next {
+			next = x.until
+		}
+	}
 	ttl, ok := o.cfg.MessageTTL.Get()
 	for _, x := range o.in(oReady) {
 		for _, due := range []int64{x.due, x.born + int64(ttl)} {

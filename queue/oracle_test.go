@@ -1,6 +1,9 @@
 package queue
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // The oracle is the queue as one would explain it: one list of messages, one list of consumers, and a loop over them for every question. It knows nothing of pages, heaps, chunks or
 // sums. The model test holds the machine against it.
@@ -12,6 +15,7 @@ const (
 	oOut
 	oReturning
 	oDead
+	oDelayed
 	oStaged
 )
 
@@ -28,6 +32,8 @@ type oMessage struct {
 	noAck                        bool
 	deliveryCount, acquiredCount uint32
 	born, due                    int64
+	until                        int64  // while it is delayed
+	failed                       bool   // while it is returning
 	reason                       Reason // the rest counts while it is dead
 	n                            uint64
 	left                         int
@@ -279,10 +285,37 @@ func (o *oracle) mustGo() (least *oMessage) {
 	return least
 }
 
-func (o *oracle) putBack(x *oMessage) {
+func (o *oracle) putBack(x *oMessage, how comeback) {
 	x.place = oReady
 	if limit, ok := o.cfg.DeliveryLimit.Get(); ok && uint64(x.failures) > limit {
 		o.die(x, ReasonDeliveryLimit)
+		return
+	}
+	kinds := map[RetryType][]comeback{RetryAll: {returned, failure}, RetryFailed: {failure}, RetryReturned: {returned}}
+	if !slices.Contains(kinds[o.cfg.Retry], how) {
+		return
+	}
+	delay, _ := o.cfg.RetryMin.Get()
+	most, ok := o.cfg.RetryMax.Get()
+	if !ok {
+		most = delay
+	}
+	if delay = min(delay*max(1, uint64(x.failures)), most); delay > 0 {
+		x.place, x.until = oDelayed, o.seen+int64(delay)
+	}
+}
+
+// wake makes delayed messages ready, those that were due first first.
+func (o *oracle) wake() {
+	xs := o.in(oDelayed)
+	sort.Slice(xs, func(i, j int) bool {
+		return xs[i].until < xs[j].until || xs[i].until == xs[j].until && xs[i].seq < xs[j].seq
+	})
+	for _, x := range xs {
+		if x.until <= o.seen && o.returns > 0 {
+			o.returns--
+			x.place = oReady
+		}
 	}
 }
 
@@ -492,6 +525,7 @@ func (o *oracle) assignable() (*oMessage, *oConsumer) {
 }
 
 func (o *oracle) after() {
+	o.wake()
 	o.assignAll()
 	for x := o.mustGo(); x != nil && o.deaths > 0; x = o.mustGo() {
 		o.deaths--
@@ -645,12 +679,12 @@ func (o *oracle) settle(s *oSession, c *Command) (n uint64) {
 			o.die(x, ReasonRejected)
 		case c.Outcome == OutcomeReturnFresh:
 			x.acquired--
-			o.putBack(x)
+			o.putBack(x, unseen)
+		case c.Outcome == OutcomeReturnCounted || o.cfg.CountReturns:
+			x.failures++
+			o.putBack(x, failure)
 		default:
-			if c.Outcome == OutcomeReturnCounted || o.cfg.CountReturns {
-				x.failures++
-			}
-			o.putBack(x)
+			o.putBack(x, returned)
 		}
 		o.takeTurns()
 	}
@@ -664,6 +698,7 @@ func (o *oracle) end(s *oSession, written uint64) {
 			o.dropped[x.seq] = true
 			continue
 		}
+		x.failed = x.d <= written && !x.noAck
 		if x.d <= written {
 			x.failures++
 		}
@@ -679,7 +714,11 @@ func (o *oracle) work() {
 	for _, x := range o.in(oReturning) {
 		if o.returns > 0 {
 			o.returns--
-			o.putBack(x)
+			how := unseen
+			if x.failed {
+				how = failure
+			}
+			o.putBack(x, how)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (o *oracle) peek(unacked bool, offset, count int) string {
 	}
 	for p := 255; p >= 0; p-- {
 		for _, x := range o.messages {
-			if !unacked || x.place == oReady || x.place == oStaged || x.place == oDead || x.place == oOut && x.noAck || int(x.priority) != p {
+			if !unacked || x.place == oReady || x.place == oStaged || x.place == oDead || x.place == oDelayed || x.place == oOut && x.noAck || int(x.priority) != p {
 				continue
 			}
 			y := Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due}

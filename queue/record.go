@@ -18,6 +18,9 @@ func fromFresh(f *fresh, priority uint8) record {
 	return record{seq: f.seq, bytes: f.bytes, flags: f.flags, priority: priority, born: f.born}
 }
 
+// flagFailed marks a returning message that comes back as a failure. It has the place of a flag that no message has.
+const flagFailed = FlagExclusive
+
 func bySeq(a, b record) bool { return a.seq < b.seq }
 
 // before tells whether r stands nearer to the head of the queue than o.

@@ -87,6 +87,8 @@ type Counts struct {
 	// Persistent counts messages (ready and unacked) of delivery mode 2.
 	Persistent, PersistentBytes uint64
 	Consumers                   uint64
+	// Delayed counts the messages that are to be ready later and the bytes of their bodies.
+	Delayed, DelayedBytes uint64
 	// Dead counts the messages in the outbox and the bytes of their bodies.
 	Dead, DeadBytes uint64
 	// Totals since the machine was made. Rejected counts enqueues that a limit refused, Deaths messages that died, by Reason less one.
@@ -99,7 +101,7 @@ type Counts struct {
 // Numbers lists all of them but NextSeq, in an order that is the same everywhere: for whoever carries them from node to node.
 func (c *Counts) Numbers() []*uint64 {
 	list := []*uint64{
-		&c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes, &c.Consumers, &c.Dead, &c.DeadBytes, &c.Enqueued, &c.Delivered,
+		&c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes, &c.Consumers, &c.Delayed, &c.DelayedBytes, &c.Dead, &c.DeadBytes, &c.Enqueued, &c.Delivered,
 		&c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected,
 	}
 	for i := range c.Deaths {

@@ -26,6 +26,7 @@ func restore(src []byte, b bounds) (*Machine, error) {
 	r.head()
 	r.ready()
 	r.returning()
+	r.delayed()
 	r.outbox()
 	r.dropped()
 	r.deadBoots()
@@ -135,7 +136,7 @@ func (r *restorer) ready() {
 			distance, x := r.record(uint8(priority), born)
 			r.need(x.born >= born, "order of births")
 			born = x.born
-			r.need(distance > 0 && x.flags&FlagNoAck == 0, "ready message")
+			r.need(distance > 0 && x.flags&(FlagNoAck|flagFailed) == 0, "ready message")
 			seq += Seq(distance)
 			x.seq = seq
 			if !r.admit(seq) {
@@ -167,6 +168,27 @@ func (r *restorer) returning() {
 	}
 }
 
+func (r *restorer) delayed() {
+	if r.version < 3 {
+		return
+	}
+	last := asleep{}
+	n := r.Count(6)
+	for i := 0; i < n && r.Err() == nil; i++ {
+		x := asleep{until: last.until + int64(r.Uvarint())}
+		priority := r.Uint8()
+		distance, rec := r.record(priority, last.record.born)
+		rec.seq = last.record.seq + Seq(unzigzag(distance))
+		x.record = rec
+		r.need(x.until > 0 && (i == 0 || byUntil(last, x)) && rec.flags&(FlagNoAck|flagFailed) == 0, "delayed message")
+		if !r.admit(rec.seq) {
+			return
+		}
+		r.m.delayed.add(x.until, &x.record)
+		last = x
+	}
+}
+
 func (r *restorer) outbox() {
 	if r.version < 3 {
 		return
@@ -185,7 +207,7 @@ func (r *restorer) outbox() {
 		distance, x := r.record(priority, last.record.born)
 		x.seq = last.record.seq + Seq(unzigzag(distance))
 		p.record = x
-		r.need(step > 0 && p.n > last.n && p.n <= o.last && p.reason > 0 && p.reason < reasonsEnd && x.flags&FlagNoAck == 0, "entry of the outbox")
+		r.need(step > 0 && p.n > last.n && p.n <= o.last && p.reason > 0 && p.reason < reasonsEnd && x.flags&(FlagNoAck|flagFailed) == 0, "entry of the outbox")
 		r.need(uint64(p.left) <= uint64(r.m.bounds.lanes), "targets of an entry")
 		r.need(p.died >= 0 && p.died <= r.m.seenMillis, "time of a death")
 		if !r.admit(x.seq) {
@@ -383,7 +405,7 @@ func (r *restorer) tx(s *session) {
 		distance, x := r.record(priority, born)
 		seq += Seq(distance)
 		x.seq = seq
-		r.need(distance > 0 && x.born >= born && x.flags&FlagNoAck == 0 && x.acquired|x.failures == 0, "staged message")
+		r.need(distance > 0 && x.born >= born && x.flags&(FlagNoAck|flagFailed) == 0 && x.acquired|x.failures == 0, "staged message")
 		if !r.admit(seq) {
 			return
 		}
@@ -409,7 +431,7 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (
 	priority := r.Uint8()
 	distance, x := r.record(priority, born)
 	x.seq = lastSeq + Seq(unzigzag(distance))
-	r.need(step > 0 && d > lastD && d <= s.lastD && id <= s.lastConsumer && x.acquired > 0, "delivery")
+	r.need(step > 0 && d > lastD && d <= s.lastD && id <= s.lastConsumer && x.acquired > 0 && x.flags&flagFailed == 0, "delivery")
 	r.need(!x.isNoAck() || d > s.drained, "drained delivery without acknowledgement")
 	c := s.consumer(id)
 	r.need(c == nil || c.noAck == x.isNoAck(), "delivery of the other kind")

@@ -128,6 +128,11 @@ func stateString(m *Machine) string {
 		}
 		b.WriteString("\n")
 	}
+	if m.delayed.sums.n > 0 {
+		b.WriteString("delayed:")
+		m.delayed.each(func(x *asleep) { fmt.Fprintf(&b, " %s until %d", x.record.String(), x.until) })
+		b.WriteString("\n")
+	}
 	if text := m.outboxString(); text != "" {
 		fmt.Fprintf(&b, "outbox: %s\n", text)
 	}

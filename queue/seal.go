@@ -9,7 +9,7 @@ func (m *Machine) seal(cond Condition) Reply {
 		if cond&IfUnused != 0 && m.roster.size > 0 || cond&IfAutoDelete != 0 && !(m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0) {
 			return Reply{Code: CodeInUse}
 		}
-		if cond&IfEmpty != 0 && m.ready.sums.n+m.away.n > 0 || cond&IfAutoDelete != 0 && len(m.returning) > 0 {
+		if cond&IfEmpty != 0 && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 || cond&IfAutoDelete != 0 && len(m.returning) > 0 {
 			return Reply{Code: CodeNotEmpty}
 		}
 		m.sealed = true
@@ -44,7 +44,7 @@ func (m *Machine) Unused() bool {
 // Expiry returns when the queue will have been unused for as long as its Config allows: then the leader should Seal it with IfExpired. ok is false while it is in use, and if it may be
 // unused for ever.
 func (m *Machine) Expiry() (millis int64, ok bool) {
-	if m.roster.size > 0 || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n > 0 {
+	if m.roster.size > 0 || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 {
 		return 0, false
 	}
 	return m.cfg.Expires.after(m.lastUse)

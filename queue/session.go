@@ -124,6 +124,7 @@ func (m *Machine) endSession(s *session, written uint64) {
 			m.unacked.add(&x.record)
 		} else if d <= written {
 			raise(&x.failures)
+			x.flags |= flagFailed
 		}
 		m.returning = append(m.returning, x.record)
 	})

@@ -96,15 +96,18 @@ func (m *Machine) finish(x *record, outcome Outcome, out []Effect) []Effect {
 		m.totals.acked++
 		return m.release(x.seq, out)
 	case OutcomeReturn:
-		if m.cfg.CountReturns {
-			raise(&x.failures)
+		if !m.cfg.CountReturns {
+			return m.putBack(x, returned, out)
 		}
+		raise(&x.failures)
+		return m.putBack(x, failure, out)
 	case OutcomeReturnCounted:
 		raise(&x.failures)
+		return m.putBack(x, failure, out)
 	case OutcomeReturnFresh:
 		x.acquired--
-	default:
-		invariant.Failf("settle with outcome %d", outcome)
+		return m.putBack(x, unseen, out)
 	}
-	return m.putBack(x, out)
+	invariant.Failf("settle with outcome %d", outcome)
+	return out
 }

@@ -16,7 +16,7 @@ const (
 )
 
 // recordFlags are the flags that a record may have.
-const recordFlags = FlagPersistent | FlagRedelivered | FlagNoAck
+const recordFlags = FlagPersistent | FlagRedelivered | FlagNoAck | flagFailed
 
 // AppendSnapshot appends the whole state. It is canonical: machines in the same state give the same bytes, however they came there. It changes nothing.
 func (m *Machine) AppendSnapshot(dst []byte) []byte {
@@ -36,6 +36,7 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	}
 	dst = m.ready.appendTo(dst)
 	dst = appendReturning(dst, m.returning)
+	dst = m.delayed.appendTo(dst)
 	dst = m.outbox.appendTo(dst)
 	dst = appendMarks(dst, m.marks)
 	dst = m.dropped.appendTo(dst)
@@ -150,6 +151,18 @@ func appendReturning(dst []byte, h heap) []byte {
 		dst = append(dst, x.priority)
 		dst = appendRecord(dst, uint64(x.seq), 0, &x)
 	}
+	return dst
+}
+
+func (d *delayed) appendTo(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, d.sums.n)
+	last := asleep{}
+	d.each(func(x *asleep) {
+		dst = codec.AppendUvarint(dst, uint64(x.until-last.until))
+		dst = append(dst, x.record.priority)
+		dst = appendRecord(dst, zigzag(int64(x.record.seq-last.record.seq)), last.record.born, &x.record)
+		last = *x
+	})
 	return dst
 }
 

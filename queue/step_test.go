@@ -110,7 +110,7 @@ var conditionNames = []struct {
 
 // How scripts name Config.limits and Config.switches.
 var (
-	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires"}
+	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max"}
 	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active"}
 )
 
@@ -238,6 +238,9 @@ func configString(c *Config) string {
 	if c.Overflow != 0 {
 		fmt.Fprintf(&b, " overflow=%d", c.Overflow)
 	}
+	if c.Retry != 0 {
+		fmt.Fprintf(&b, " retry=%d", c.Retry)
+	}
 	for i, on := range c.switches() {
 		if *on {
 			b.WriteString(" " + switchNames[i])
@@ -248,7 +251,7 @@ func configString(c *Config) string {
 
 func parseConfig(l *script.Line) Config {
 	c := Config{Version: uint64(l.Int("version", 1)), PriorityMax: uint8(l.Int("max", 0)), PriorityDefault: uint8(l.Int("default", 0)),
-		AutoDelete: l.Has("auto-delete"), Overflow: Overflow(l.Int("overflow", 0))}
+		AutoDelete: l.Has("auto-delete"), Overflow: Overflow(l.Int("overflow", 0)), Retry: RetryType(l.Int("retry", 0))}
 	for i, limit := range c.limits() {
 		if n := l.Int(limitNames[i], -1); n >= 0 {
 			*limit = LimitOf(uint64(n))

@@ -15,19 +15,28 @@ func (m *Machine) work(out []Effect) []Effect {
 	for len(m.returning) > 0 && m.budget.returns > 0 {
 		x := m.returning.pop()
 		m.budget.returns--
-		out = m.putBack(&x, out)
+		how := unseen
+		if x.flags&flagFailed != 0 {
+			x.flags &^= flagFailed
+			how = failure
+		}
+		out = m.putBack(&x, how, out)
 	}
 	return out
 }
 
-// putBack makes an unacked message ready again, unless it failed too often.
-func (m *Machine) putBack(x *record, out []Effect) []Effect {
+// putBack makes an unacked message ready again, now or later, unless it failed too often.
+func (m *Machine) putBack(x *record, how comeback, out []Effect) []Effect {
 	m.unacked.sub(x)
 	m.away.remove(x.seq)
 	if m.failed(x) {
 		return m.die(x, ReasonDeliveryLimit, out)
 	}
-	m.ready.putBack(x)
+	if delay := m.retryDelay(x, how); delay > 0 {
+		m.delayed.add(m.seenMillis+delay, x)
+	} else {
+		m.ready.putBack(x)
+	}
 	return out
 }
 
@@ -62,7 +71,7 @@ func (m *Machine) releaseDropped(out []Effect) []Effect {
 // nextHeld returns the least seq >= q that the queue holds.
 func (m *Machine) nextHeld(q Seq) (Seq, bool) {
 	next, found := Seq(0), false
-	for _, s := range [...]*seqSet{&m.ready.seqs, &m.away, &m.outbox.seqs} {
+	for _, s := range [...]*seqSet{&m.ready.seqs, &m.away, &m.delayed.seqs, &m.outbox.seqs} {
 		if held, ok := s.next(q); ok && (!found || held < next) {
 			next, found = held, true
 		}

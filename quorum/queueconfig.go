@@ -28,7 +28,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 		to   *queue.Limit
 	}{
 		{"x-message-ttl", &cfg.MessageTTL}, {"x-max-length", &cfg.MaxLength}, {"x-max-length-bytes", &cfg.MaxLengthBytes}, {"x-expires", &cfg.Expires},
-		{"x-delivery-limit", &cfg.DeliveryLimit},
+		{"x-delivery-limit", &cfg.DeliveryLimit}, {"x-delayed-retry-min", &cfg.RetryMin}, {"x-delayed-retry-max", &cfg.RetryMax},
 	} {
 		if n, ok := intArgument(q, l.name); ok {
 			*l.to = 0 // a negative delivery limit is none
@@ -42,6 +42,14 @@ func queueConfig(q *meta.Queue) queue.Config {
 		cfg.Overflow = queue.RejectPublish
 	case "reject-publish-dlx":
 		cfg.Overflow = queue.RejectPublishDLX
+	}
+	switch textArgument(q, "x-delayed-retry-type") {
+	case "all":
+		cfg.Retry = queue.RetryAll
+	case "failed":
+		cfg.Retry = queue.RetryFailed
+	case "returned":
+		cfg.Retry = queue.RetryReturned
 	}
 	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
 		cfg.SingleActive, _ = v.AsBool()
