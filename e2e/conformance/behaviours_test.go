@@ -37,8 +37,7 @@ var elsewhere = map[string][]string{
 
 // pendings has what cases may wait for, and why.
 var pendings = map[string]string{
-	"single active": "single active consumers come later",
-	"policies":      "policies come later",
-	"delay":         "delayed messages come later",
-	"timeout":       "consumer timeouts come later",
+	"policies": "policies come later",
+	"delay":    "delayed messages come later",
+	"timeout":  "consumer timeouts come later",
 }
