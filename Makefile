@@ -23,6 +23,7 @@ tools:
 
 build: tools ui ## build bin/warren and bin/amqpctl
 	@mkdir -p bin
+	@[ -e bin/warren ] || echo 'building for the first time: it may take some minutes'
 	$(GOBUILD) -o bin/warren ./cmd/warren
 	$(GOBUILD) -o bin/amqpctl ./cmd/amqpctl
 
@@ -37,11 +38,11 @@ management-ui/node_modules/.from: management-ui/package-lock.json
 
 run: build ## build and start a broker with its data in ./data (ARGS='--amqp :5673' moves a port)
 	@echo
-	@[ -z '$(ARGS)' ] || echo '  with $(ARGS), which may change what follows'
-	@echo '  AMQP      amqp://guest:guest@localhost:5672'
-	@echo '  web UI    http://localhost:15672   (guest, guest)'
-	@echo '  metrics   http://localhost:15692/metrics'
-	@echo '  CLI       bin/amqpctl status'
+	@if [ -n '$(ARGS)' ]; then echo '  addresses are in the line "ready" below; guest, guest'; else \
+	  echo '  AMQP      amqp://guest:guest@localhost:5672'; \
+	  echo '  web UI    http://localhost:15672   (guest, guest)'; \
+	  echo '  metrics   http://localhost:15692/metrics'; \
+	  echo '  CLI       bin/amqpctl status'; fi
 	@echo '  stop      Ctrl-C; the data stays in ./data'
 	@echo
 	@exec bin/warren server --data-dir ./data $(ARGS)
