@@ -102,6 +102,10 @@ func (ch *channel) addToRun(u unacked, outcome queue.Outcome) {
 	s := u.src
 	d := u.d &^ gotMark
 	s.unsettled--
+	ch.unackedBytes -= uint64(u.bytes)
+	if ch.withheld && !s.isWithheld() {
+		ch.withheld, ch.resumeDue = false, true
+	}
 	if d == u.d {
 		ch.discharge(s)
 	}
@@ -137,6 +141,10 @@ func (ch *channel) submitRuns() {
 		ch.mu.Lock()
 		ch.wakeCredit()
 		ch.mu.Unlock()
+	}
+	if ch.resumeDue {
+		ch.resumeDue = false
+		ch.resume()
 	}
 }
 

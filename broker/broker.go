@@ -35,6 +35,9 @@ type Options struct {
 	FrameBytesMax, UntunedFrameBytesMax int
 	// ChannelMax bounds the channels of a connection, ConsumersPerChannelMax the consumers of a channel, BodyBytesMax a message body.
 	ChannelMax, ConsumersPerChannelMax, BodyBytesMax int
+	// UnackedBytesMax bounds the bodies that a channel's consumers have to acknowledge: beyond it they get no more than what their windows have room for, limits.ConnectionWindowBytes at most;
+	// 0 for no bound.
+	UnackedBytesMax uint64
 	// ConnectionMax bounds the connections that have opened a virtual host, ChannelsPerNodeMax the channels of all of them; 0 for no bound.
 	ConnectionMax, ChannelsPerNodeMax int
 	// Intercept edits the properties of published messages, flags and values of a content header, before they are routed; nil for none. It returns what it got or a new slice.

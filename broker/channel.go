@@ -47,6 +47,7 @@ type channel struct {
 	fullRuns   []settleRun
 	dirty      bool          // stands in w.dirty
 	creditDue  bool          // what was settled may be of use to other queues
+	resumeDue  bool          // what was settled made room for what is withheld
 	current    amqp.MethodID // what is being handled
 	confirming bool          // as confirm.on
 	// transactional is set by tx.select and stays so.
@@ -71,6 +72,8 @@ type channel struct {
 	replies        *replyConsumer // nil: it takes no replies
 	committing     *committing    // the commit that is under way, or nil
 	unacked        span[unacked]
+	unackedBytes   uint64 // the bodies of those that consumers got
+	withheld       bool   // a queue was not told of what was written, for unackedBytes is at its limit
 	sources        map[meta.QueueID]*source
 	recentSource   *source
 	consumers      map[queue.ConsumerID]*consumer

@@ -71,7 +71,7 @@ func (ch *channel) discharge(src *source) {
 // returnSurplus notes that a delivery is to go back unseen: the prefetch was lowered while it was under way, or its queue did not answer for long. Called with ch.mu and outbox.mu held.
 func (ch *channel) returnSurplus(src *source, d *quorum.Delivery) {
 	src.appended = d.D
-	ch.surplus = append(ch.surplus, unacked{d.D, src})
+	ch.surplus = append(ch.surplus, unacked{d: d.D, src: src})
 	ch.wakeCredit()
 }
 

@@ -43,8 +43,9 @@ func (s *source) complete() uint64 {
 
 // unacked is a delivery that the client has to settle. The d of the answer to a basic.get has gotMark.
 type unacked struct {
-	d   uint64
-	src *source
+	d     uint64
+	src   *source
+	bytes uint32 // of the body, 0 for basic.get
 }
 
 // gotMark tells apart in unacked.d what the prefetch of a channel does not count.
@@ -121,7 +122,7 @@ func (ch *channel) deliver(cons *consumer, src *source, d *quorum.Delivery) {
 	if !cons.announced {
 		ch.announce(cons)
 	}
-	tag := ch.tag(src, d, cons.noAck)
+	tag := ch.tag(src, d, len(e.Body), cons.noAck)
 	ch.appendDeliver(cons.prefix, tag, d.Redelivered, d.Envelope[:2+len(e.Exchange)+len(e.RoutingKey)])
 	ch.c.out.appendContent(ch.number, ch.shownProperties(src, e.Shown(), d), e.Body, ch.c.frameMax)
 	if ch.c.b.notices.traced.Load() != nil {
@@ -152,18 +153,19 @@ func (ch *channel) appendDeliver(prefix []byte, tag uint64, redelivered bool, na
 }
 
 // tag gives a delivery its tag. Called with ch.mu held.
-func (ch *channel) tag(src *source, d *quorum.Delivery, noAck bool) uint64 {
+func (ch *channel) tag(src *source, d *quorum.Delivery, bytes int, noAck bool) uint64 {
 	if noAck {
 		src.noAck = d.D
 		return ch.unacked.skip()
 	}
 	src.unsettled++
 	if d.Consumer == 0 {
-		return ch.unacked.put(unacked{d.D | gotMark, src})
+		return ch.unacked.put(unacked{d: d.D | gotMark, src: src})
 	}
 	src.part.charged++
 	ch.share.charged++
-	return ch.unacked.put(unacked{d.D, src})
+	ch.unackedBytes += uint64(bytes)
+	return ch.unacked.put(unacked{d.D, src, uint32(bytes)})
 }
 
 func boolOctet(b bool) byte {

@@ -9,7 +9,8 @@ import (
 )
 
 // Queues are told how far deliveries were written (OpDrained): it opens the windows of consumers and settles deliveries that need no acknowledgement. It
-// is told when half a window was written, and a little after the last delivery.
+// is told when half a window was written, and a little after the last delivery. As long as a channel has as many bytes to acknowledge as it may, its queues are
+// told nothing: its consumers' windows stay closed.
 
 // lag is the sources of a connection that have written more than they told, and the timer that will tell it.
 type lag struct {
@@ -96,7 +97,38 @@ func (s *source) wrote(m *mark) (due, lags bool) {
 
 // untold tells whether something was written that the queue wants to know: what was settled since needs no mention. Called with ch.mu held.
 func (s *source) untold() bool {
-	return s.written > s.drained && !s.gone && s.ch.state == chanOpen && (s.unsettled > 0 || s.noAck > s.drained)
+	if s.written <= s.drained || s.gone || s.ch.state != chanOpen || s.unsettled == 0 && s.noAck <= s.drained {
+		return false
+	}
+	if s.isWithheld() {
+		s.ch.withheld = true
+		return false
+	}
+	return true
+}
+
+// isWithheld tells whether the queue may not know what was written, for the client has to acknowledge first. Called with ch.mu held.
+func (s *source) isWithheld() bool {
+	most := s.ch.c.b.opt.UnackedBytesMax
+	return most > 0 && s.ch.unackedBytes >= most && s.unsettled > 0
+}
+
+// resume has the channel's queues told what was withheld. It is called by the executor without a lock.
+func (ch *channel) resume() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	l := &ch.c.lag
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range ch.sources {
+		if s.untold() && !s.lagging {
+			s.lagging = true
+			l.sources = append(l.sources, s)
+		}
+	}
+	if len(l.sources) > 0 && !l.armed {
+		l.arm(ch.c, drainedIdle)
+	}
 }
 
 // tell tells the queue.

@@ -67,7 +67,7 @@ func (ch *channel) showGot(g *got, noAck bool, left uint64) {
 		return
 	}
 	m := amqp.BasicGetOk{
-		DeliveryTag: ch.tag(g.src, &g.delivery, noAck), Redelivered: g.delivery.Redelivered,
+		DeliveryTag: ch.tag(g.src, &g.delivery, len(e.Body), noAck), Redelivered: g.delivery.Redelivered,
 		Exchange: string(e.Exchange), RoutingKey: string(e.RoutingKey), MessageCount: count32(left),
 	}
 	c.appendReply(ch.number, &m)

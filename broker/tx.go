@@ -81,6 +81,7 @@ func (ch *channel) TxCommit(amqp.TxCommit) error {
 	if err != nil {
 		return err
 	}
+	ch.submitRuns() // what the settlements made room for
 	view := ch.c.b.host.Catalogue().View
 	left := messages[:0]
 	for i := range messages {

@@ -69,6 +69,10 @@ const (
 	// ConnectionWindowBytes is the byte budget of deliveries on their way to one connection; its consumers' windows share it. Used by broker.
 	ConnectionWindowBytes = 8 << 20
 
+	// ChannelUnackedPercent is how much of the memory limit the bodies may take that one channel has to acknowledge, and ChannelUnackedBytesMin what they may take in any case. Beyond it the
+	// channel's consumers get no more until it acknowledges; one message for each may exceed it. Used by internal/node.
+	ChannelUnackedPercent  = 25
+	ChannelUnackedBytesMin = 16 << 20
 	// NoticesMax bounds the events and traced messages that wait to be published to amq.rabbitmq.event and amq.rabbitmq.trace; beyond it they are dropped and counted. Used by broker.
 	NoticesMax = 4_096
 

@@ -20,3 +20,15 @@ func TestConnectionMax(t *testing.T) {
 		t.Errorf("configured infinity: %d", got)
 	}
 }
+
+func TestUnackedMax(t *testing.T) {
+	const mib = 1 << 20
+	for memory, want := range map[uint64]uint64{1: 8 * mib, 64 * mib: 8 * mib, 400 * mib: 92 * mib, math.MaxInt64: math.MaxInt64/100*25 - 8*mib} {
+		if got := unackedMax(memory); got != want {
+			t.Errorf("memory limit %d: %d, want %d", memory, got, want)
+		}
+	}
+	if got := unackedMax(0); got < 8*mib {
+		t.Errorf("the platform's: %d", got)
+	}
+}

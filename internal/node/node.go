@@ -217,9 +217,17 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
 		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
-		BodyBytesMax: a.BodyBytesMax, LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
+		BodyBytesMax: a.BodyBytesMax, UnackedBytesMax: unackedMax(n.cfg.Alarms.MemoryLimitBytes), LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
 		Guesses: &n.guesses, Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})
+}
+
+// unackedMax is where a channel's consumers get no more than what is on its way. memoryLimit 0 is the platform's.
+func unackedMax(memoryLimit uint64) uint64 {
+	if memoryLimit == 0 {
+		memoryLimit = alarm.MemoryLimit()
+	}
+	return max(memoryLimit/100*limits.ChannelUnackedPercent, limits.ChannelUnackedBytesMin) - limits.ConnectionWindowBytes
 }
 
 // serveHTTP serves until the node stops.
