@@ -299,6 +299,8 @@ func errRareReason(r *meta.Reply, what resource) *amqp.Error {
 			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare queue '%s': queue limit in cluster (%d) is reached", what.Name, r.Count)
 		case "exchanges":
 			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot declare %s: exchange limit of %d is reached", what, r.Count)
+		case "bindings per destination":
+			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot bind %s: binding limit of %d is reached", what, r.Count)
 		case "vhosts":
 			return amqp.Errorf(amqp.ReplyPreconditionFailed, "cannot create vhost '%s': vhost limit of %d is reached", what.Name, r.Count)
 		}

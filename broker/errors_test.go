@@ -76,6 +76,7 @@ func TestErrorTexts(t *testing.T) {
 		add("reason "+r.String(), errReason(&reply, q))
 	}
 	add("queues max", errReason(&meta.Reply{Reason: meta.ReasonLimit, Field: "queues", Count: 9}, q))
+	add("bindings max", errReason(&meta.Reply{Reason: meta.ReasonLimit, Field: "bindings per destination", Count: 9}, q))
 	add("exchanges max", errReason(&meta.Reply{Reason: meta.ReasonLimit, Field: "exchanges", Count: 9}, x))
 	for code := queue.CodeRejected; code <= queue.CodeUnavailable; code++ {
 		add(fmt.Sprintf("code %d", code), errCode(code, q))

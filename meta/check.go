@@ -134,7 +134,9 @@ func (v *View) checkVHost(h *vhost) error {
 	if h.bySource.Len() != h.byDestination.Len() {
 		return fmt.Errorf("%d bindings by source, %d by destination", h.bySource.Len(), h.byDestination.Len())
 	}
+	counts := make(map[string]int)
 	for key, b := range h.bySource.All() {
+		counts[toPrefix(b.Kind, b.Destination)]++
 		other, _ := h.byDestination.Get(destinationKey(b))
 		_, source := h.exchanges.Get(b.Source)
 		_, destination := h.exchanges.Get(b.Destination)
@@ -144,6 +146,14 @@ func (v *View) checkVHost(h *vhost) error {
 		}
 		if key != sourceKey(b) || other != b || b.VHost != h.Name || b.Source == "" || !source || !destination {
 			return fmt.Errorf("binding from %q to %s %q (queue %d): ends exist %v %v", b.Source, b.Kind, b.Destination, b.Queue, source, destination)
+		}
+	}
+	if h.bound.Len() != len(counts) {
+		return fmt.Errorf("%d destinations are counted, %d have bindings", h.bound.Len(), len(counts))
+	}
+	for to, n := range counts {
+		if counted, _ := h.bound.Get(to); counted != n {
+			return fmt.Errorf("%d bindings to %q are counted, there are %d", counted, to, n)
 		}
 	}
 	return nil

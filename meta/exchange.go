@@ -65,9 +65,29 @@ func (m *Machine) removeExchange(vhostName, name string) {
 
 // cutBinding takes a binding out of a version of a virtual host that is being made.
 func (m *Machine) cutBinding(next *vhost, b *Binding) {
-	next.bySource = next.bySource.Delete(sourceKey(b))
-	next.byDestination = next.byDestination.Delete(destinationKey(b))
+	next.dropBinding(b)
 	m.emit(Effect{Kind: BindingDeleted, Binding: b})
+}
+
+// addBinding makes a binding that is not there part of a version that is being made.
+func (h *vhost) addBinding(b *Binding) {
+	h.bySource = h.bySource.Set(sourceKey(b), b)
+	h.byDestination = h.byDestination.Set(destinationKey(b), b)
+	to := toPrefix(b.Kind, b.Destination)
+	n, _ := h.bound.Get(to)
+	h.bound = h.bound.Set(to, n+1)
+}
+
+// dropBinding is addBinding undone.
+func (h *vhost) dropBinding(b *Binding) {
+	h.bySource = h.bySource.Delete(sourceKey(b))
+	h.byDestination = h.byDestination.Delete(destinationKey(b))
+	to := toPrefix(b.Kind, b.Destination)
+	if n, _ := h.bound.Get(to); n > 1 {
+		h.bound = h.bound.Set(to, n-1)
+	} else {
+		h.bound = h.bound.Delete(to)
+	}
 }
 
 // unbound returns those of the sources, which just lost a binding each, that are auto-delete exchanges without a binding now.
@@ -113,8 +133,7 @@ func (m *Machine) bind(in *Binding) Reply {
 		return limit("bindings", BindingsMax)
 	}
 	next := *h
-	next.bySource = h.bySource.Set(key, &b)
-	next.byDestination = h.byDestination.Set(destinationKey(&b), &b)
+	next.addBinding(&b)
 	m.setVHost(&next)
 	m.emit(Effect{Kind: BindingCreated, Binding: &b})
 	return Reply{}

@@ -72,3 +72,48 @@ func TestLengthsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestBindingsAreCounted: by destination, whatever takes them away, and after a restore.
+func TestBindingsAreCounted(t *testing.T) {
+	m := New()
+	bind := func(source string, kind DestinationKind, to, key string) Command {
+		return Command{Op: OpBind, Binding: Binding{VHost: "/", Source: source, Kind: kind, Destination: to, RoutingKey: key}}
+	}
+	unbind := bind("amq.direct", ToQueue, "q", "a")
+	unbind.Op = OpUnbind
+	for i, c := range []struct {
+		cmd             Command
+		queue, exchange int // bindings to q and to amq.match
+	}{
+		{Command{Op: OpRegisterNode, Node: Node{Name: "rabbit@a", Address: "a:1", Token: 1, MachineVersion: 1}}, 0, 0},
+		{Command{Op: OpPutVHost, VHost: VHost{Name: "/"}}, 0, 0},
+		{Command{Op: OpDeclareQueue, Queue: Queue{VHost: "/", Name: "q", Durable: true, Replicas: []NodeID{1}}}, 0, 0},
+		{Command{Op: OpDeclareExchange, Exchange: Exchange{VHost: "/", Name: "x", Type: "direct", Durable: true}}, 0, 0},
+		{bind("amq.direct", ToQueue, "q", "a"), 1, 0},
+		{bind("amq.direct", ToQueue, "q", "a"), 1, 0},
+		{bind("amq.direct", ToQueue, "q", "b"), 2, 0},
+		{bind("x", ToQueue, "q", "a"), 3, 0},
+		{bind("x", ToExchange, "amq.match", "a"), 3, 1},
+		{unbind, 2, 1},
+		{unbind, 2, 1},
+		{Command{Op: OpDeleteExchange, Exchange: Exchange{VHost: "/", Name: "x"}}, 1, 0},
+		{Command{Op: OpDeleteQueue, Queue: Queue{ID: FirstQueueID}}, 0, 0},
+	} {
+		if r, _ := m.Apply(machine.Stamp{Index: uint64(i + 1)}, &c.cmd, nil); r.Reason != ReasonOK {
+			t.Fatalf("command %d: %+v", i, r)
+		}
+		restored, err := Restore(m.AppendSnapshot(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []*Machine{m, restored} {
+			v := m.View()
+			if q, x := v.BindingCountTo("/", ToQueue, "q"), v.BindingCountTo("/", ToExchange, "amq.match"); q != c.queue || x != c.exchange {
+				t.Errorf("after command %d: %d and %d, want %d and %d", i, q, x, c.queue, c.exchange)
+			}
+			if err := m.Check(); err != nil {
+				t.Errorf("after command %d: %v", i, err)
+			}
+		}
+	}
+}

@@ -164,8 +164,7 @@ func (v *View) restoreVHost(r *codec.Reader, format uint8) *vhost {
 				b.Queue = q.ID
 			}
 		}
-		h.bySource = h.bySource.Set(sourceKey(&b), &b)
-		h.byDestination = h.byDestination.Set(destinationKey(&b), &b)
+		h.addBinding(&b)
 	}
 	if format == snapshotFormat1 {
 		return h

@@ -41,6 +41,8 @@ type vhost struct {
 	queues    cow.Map[string, *Queue]
 	// bySource and byDestination hold the same bindings under two orders.
 	bySource, byDestination cow.Map[string, *Binding]
+	// bound counts the bindings of each destination that has some, by toPrefix. It is not encoded: byDestination tells.
+	bound cow.Map[string, int]
 }
 
 // Index is the position of the last applied command in the catalogue's log.
@@ -309,6 +311,15 @@ func (v *View) bindings(vhostName, prefix string, byDestination bool) iter.Seq[*
 		return valuesOf(withPrefix(h.byDestination, prefix))
 	}
 	return valuesOf(withPrefix(h.bySource, prefix))
+}
+
+// BindingCountTo returns the number of bindings to a queue or exchange. It does not walk them.
+func (v *View) BindingCountTo(vhostName string, kind DestinationKind, destination string) int {
+	if h, ok := v.vhosts.Get(vhostName); ok {
+		n, _ := h.bound.Get(toPrefix(kind, destination))
+		return n
+	}
+	return 0
 }
 
 // BindingCount returns the number of bindings in a virtual host.

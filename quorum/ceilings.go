@@ -33,6 +33,10 @@ func (c *Ceilings) refuses(v *meta.View, cmd *meta.Command) (meta.Reply, bool) {
 	case meta.OpDeclareExchange:
 		kind, most = "exchanges", c.Exchanges
 		reached = most > 0 && v.Exchange(cmd.Exchange.VHost, cmd.Exchange.Name) == nil && exchangeCount(v) >= most
+	case meta.OpBind:
+		kind, most = "bindings per destination", limits.BindingsPerDestinationMax
+		b := &cmd.Binding
+		reached = v.BindingCountTo(b.VHost, b.Kind, b.Destination) >= most && !v.HasBinding(b)
 	case meta.OpPutVHost:
 		kind, most = "vhosts", c.VHosts
 		reached = most > 0 && v.VHost(cmd.VHost.Name) == nil && vhostCount(v) >= most

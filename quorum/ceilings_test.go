@@ -1,12 +1,59 @@
 package quorum
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/meta"
 )
+
+// TestBindingsPerDestination: a queue or exchange that has as many bindings as it may gets no other one, but those that it has may be made again.
+func TestBindingsPerDestination(t *testing.T) {
+	m := meta.New()
+	index := uint64(0)
+	apply := func(c meta.Command) {
+		index++
+		if r, _ := m.Apply(machine.Stamp{Index: index}, &c, nil); r.Reason != meta.ReasonOK {
+			t.Fatalf("command %d: %v", index, r.Reason)
+		}
+	}
+	apply(meta.Command{Op: meta.OpRegisterNode, Node: meta.Node{Name: "rabbit@a", Address: "a:1", Token: 1, MachineVersion: 1}})
+	apply(meta.Command{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}})
+	for _, q := range []string{"q", "other"} {
+		apply(meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: "/", Name: q, Durable: true, Replicas: []meta.NodeID{1}}})
+	}
+	bind := func(kind meta.DestinationKind, to string, key int) meta.Command {
+		return meta.Command{Op: meta.OpBind, Binding: meta.Binding{VHost: "/", Source: "amq.direct", Kind: kind, Destination: to, RoutingKey: strconv.Itoa(key)}}
+	}
+	for i := range limits.BindingsPerDestinationMax {
+		apply(bind(meta.ToQueue, "q", i))
+		apply(bind(meta.ToExchange, "amq.fanout", i))
+	}
+	for _, c := range []struct {
+		name    string
+		cmd     meta.Command
+		refused bool
+	}{
+		{"one more of a queue", bind(meta.ToQueue, "q", limits.BindingsPerDestinationMax), true},
+		{"one that the queue has", bind(meta.ToQueue, "q", 7), false},
+		{"another queue", bind(meta.ToQueue, "other", 7), false},
+		{"one more of an exchange", bind(meta.ToExchange, "amq.fanout", limits.BindingsPerDestinationMax), true},
+		{"another exchange", bind(meta.ToExchange, "amq.match", 7), false},
+	} {
+		r, refused := (&Ceilings{}).refuses(m.View(), &c.cmd)
+		if refused != c.refused || refused && (r.Reason != meta.ReasonLimit || r.Field != "bindings per destination" || r.Count != limits.BindingsPerDestinationMax) {
+			t.Errorf("%s: %v %+v", c.name, refused, r)
+		}
+	}
+	apply(meta.Command{Op: meta.OpUnbind, Binding: bind(meta.ToQueue, "q", 7).Binding})
+	more := bind(meta.ToQueue, "q", limits.BindingsPerDestinationMax)
+	if _, refused := (&Ceilings{}).refuses(m.View(), &more); refused {
+		t.Error("refused though one was taken away")
+	}
+}
 
 // TestCeilings: what exists may be declared again, one more is refused with the limit.
 func TestCeilings(t *testing.T) {
