@@ -16,13 +16,16 @@ const (
 	RetryReturned RetryType = 3
 )
 
-// comeback tells why an unacked message comes back.
+// comeback tells why an unacked message comes back; not persisted.
 type comeback uint8
 
 const (
-	unseen   comeback = iota // no client was shown it, or nobody knows
-	returned                 // a client gave it back
-	failure                  // a client failed at it
+	// unseen: no client was shown it, or nobody knows.
+	unseen comeback = 0
+	// returned: a client gave it back.
+	returned comeback = 1
+	// failure: a client failed at it.
+	failure comeback = 2
 )
 
 // asleep is a message that waits for its time.
