@@ -151,9 +151,9 @@ func (v *View) checkVHost(h *vhost) error {
 	if h.bound.Len() != len(counts) {
 		return fmt.Errorf("%d destinations are counted, %d have bindings", h.bound.Len(), len(counts))
 	}
-	for to, n := range counts {
-		if counted, _ := h.bound.Get(to); counted != n {
-			return fmt.Errorf("%d bindings to %q are counted, there are %d", counted, to, n)
+	for to, n := range h.bound.All() {
+		if counts[to] != n {
+			return fmt.Errorf("%d bindings to %q are counted, there are %d", n, to, counts[to])
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ const (
 // comeback tells why an unacked message comes back; not persisted.
 type comeback uint8
 
+// The values are not persisted.
 const (
 	// unseen: no client was shown it, or nobody knows.
 	unseen comeback = 0
