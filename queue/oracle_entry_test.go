@@ -151,7 +151,7 @@ func (o *oracle) fetched() (n uint64) {
 func (o *oracle) isUnused() bool {
 	expires, ok := o.cfg.Expires.Get()
 	c := o.sum()
-	return ok && len(o.consumers) == 0 && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
+	return ok && len(o.consumers) == 0 && len(o.in(oDead)) == 0 && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
 }
 
 func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {

@@ -42,9 +42,9 @@ func (m *Machine) Unused() bool {
 }
 
 // Expiry returns when the queue will have been unused for as long as its Config allows: then the leader should Seal it with IfExpired. ok is false while it is in use, and if it may be
-// unused for ever.
+// unused for ever. Dead letters that wait would go with the queue: it waits for them.
 func (m *Machine) Expiry() (millis int64, ok bool) {
-	if m.roster.size > 0 || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 {
+	if m.roster.size > 0 || m.outbox.sums.n > 0 || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 {
 		return 0, false
 	}
 	return m.cfg.Expires.after(m.lastUse)

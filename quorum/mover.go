@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type deathSurvey struct {
 	key      *string
 	// once says that a dead letter without a target is dropped.
 	once bool
+	// park says that it goes to the parking queue, which is made if it is not there.
+	park bool
 }
 
 func newMover(h *Host, run runner, id meta.QueueID, leads func() bool) *mover {
@@ -121,6 +124,12 @@ func (v *mover) resolve() error {
 			}
 			return nil
 		}
+		if parks(q, parcels) && cat.View.Queue(q.VHost, parkingQueue) == nil {
+			if err := v.host.park(q.VHost); err != nil {
+				return err
+			}
+			cat = v.host.Catalogue()
+		}
 		cmd := queue.Command{Op: queue.OpResolve}
 		for i := range parcels {
 			if targets, ok := v.targets(cat, q, &parcels[i]); ok {
@@ -139,9 +148,21 @@ func (v *mover) resolve() error {
 	return nil
 }
 
+// parks tells whether some of the parcels go to the parking queue.
+func parks(q *meta.Queue, parcels []queue.Parcel) bool {
+	return slices.ContainsFunc(parcels, func(p queue.Parcel) bool {
+		s := surveyOf(q, p.Reason)
+		return s != nil && s.park
+	})
+}
+
 // targets routes a dead letter. ok is false if it has nowhere to go and waits; without targets it is dropped.
 func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets []queue.QueueID, ok bool) {
-	letter, s := v.letter(q, p)
+	s := surveyOf(q, p.Reason)
+	if s == nil {
+		return nil, false
+	}
+	letter := v.letter(q, p, s)
 	if letter == nil {
 		return nil, false
 	}
@@ -160,22 +181,27 @@ func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets
 	return targets, true
 }
 
-// letter makes the dead letter of a parcel; nil if its body cannot be read or the queue has nowhere to send it.
-func (v *mover) letter(q *meta.Queue, p *queue.Parcel) (*message.Letter, *deathSurvey) {
-	s := surveyOf(q, p.Reason)
-	if s == nil {
-		return nil, nil
-	}
+// letter makes the dead letter of a parcel as a survey says; without one, when the queue has nowhere to send its dead letters any more, a letter that has its targets already keeps its exchange and
+// key. It is nil if its body cannot be read.
+func (v *mover) letter(q *meta.Queue, p *queue.Parcel, s *deathSurvey) *message.Letter {
 	envelope := v.run.core().read(p.Seq)
 	if envelope == nil {
-		return nil, s
+		return nil
 	}
-	letter, err := message.DeadLetter(envelope, message.Death{Queue: q.Name, Reason: p.Reason.String(), TimeMillis: p.DiedMillis}, s.exchange, s.key)
+	death := message.Death{Queue: q.Name, Reason: p.Reason.String(), TimeMillis: p.DiedMillis}
+	if s == nil {
+		e, err := message.Parse(envelope)
+		if err != nil {
+			return nil
+		}
+		s = &deathSurvey{exchange: string(e.Exchange)}
+	}
+	letter, err := message.DeadLetter(envelope, death, s.exchange, s.key)
 	if err != nil {
 		v.host.log.Error("a dead letter cannot be made", "queue", q.Name, "position", uint64(p.Seq), "error", err)
-		return nil, s
+		return nil
 	}
-	return letter, s
+	return letter
 }
 
 // deliverAll starts a courier for each target that has none.
@@ -199,40 +225,42 @@ func (v *mover) deliverAll() {
 	}
 }
 
-// errWait says that a target takes no more at present.
-var errWait = errors.New("quorum: the target takes no more at present")
+// errWait says that a target takes no more at present; errUnknown that this node has not heard of it yet, which another leader of the queue had.
+var (
+	errWait    = errors.New("quorum: the target takes no more at present")
+	errUnknown = errors.New("quorum: the target is not known here yet")
+)
 
-// courier brings a target what waits for it, until nothing does. A target that is full or not there is tried again and again, and holds up nobody else.
+// courier brings a target what waits for it, until nothing does. A target that is full or not there is tried again and again, and holds up nobody else. It is tried with one message, for what it
+// refuses stands in its log all the same; runs grow again as it takes them.
 func (v *mover) courier(target queue.QueueID) {
+	most := limits.MoverRunMessages
 	for pause := retryFirst; v.leads(); {
-		more, err := v.deliver(target)
-		switch {
-		case err != nil:
-			v.host.log.Debug("dead letters did not arrive yet", "queue", uint64(v.id), "target", uint64(target), "error", err)
-			if v.host.wait(pause, nil) != nil {
-				return
-			}
-			pause = min(2*pause, retryMost)
-		case more:
-			pause = retryFirst
-		default:
-			v.mu.Lock()
-			delete(v.busy, target)
-			v.mu.Unlock()
-			v.kick() // for what came between
+		more, err := v.deliver(target, most)
+		if err == nil && !more {
+			break
+		}
+		if err == nil {
+			pause, most = retryFirst, min(2*most, limits.MoverRunMessages)
+			continue
+		}
+		v.host.log.Debug("dead letters did not arrive yet", "queue", uint64(v.id), "target", uint64(target), "error", err)
+		if v.host.wait(pause, nil) != nil {
 			return
 		}
+		pause, most = min(2*pause, retryMost), 1
 	}
 	v.mu.Lock()
 	delete(v.busy, target)
 	v.mu.Unlock()
+	v.kick() // for what came between, or as the leader of a new term
 }
 
-// deliver brings a target one run. more is false if nothing waited.
-func (v *mover) deliver(target queue.QueueID) (more bool, err error) {
+// deliver brings a target one run of so many messages at most. more is false if nothing waited.
+func (v *mover) deliver(target queue.QueueID, most int) (more bool, err error) {
 	r := v.run.core()
 	r.mu.Lock()
-	from, parcels := r.m.Lane(nil, target, limits.MoverRunMessages)
+	from, parcels := r.m.Lane(nil, target, most)
 	r.mu.Unlock()
 	if len(parcels) == 0 {
 		return false, nil
@@ -243,12 +271,16 @@ func (v *mover) deliver(target queue.QueueID) (more bool, err error) {
 		return false, ErrNoQueue
 	}
 	if view.QueueByID(meta.QueueID(target)) == nil {
+		if meta.QueueID(target) >= view.NextQueueID() && mutant != mutantUnknownTargetGone {
+			return false, errUnknown
+		}
 		_, err := v.run.command(&queue.Command{Op: queue.OpDone, Peer: target, To: queue.DoneGone})
 		return true, err
 	}
 	cmd := queue.Command{Op: queue.OpRun, Peer: queue.QueueID(v.id), PeerEpoch: 1, From: from}
+	last := from
 	for i := range parcels {
-		letter, _ := v.letter(q, &parcels[i])
+		letter := v.letter(q, &parcels[i], surveyOf(q, parcels[i].Reason))
 		if letter == nil {
 			break
 		}
@@ -257,9 +289,13 @@ func (v *mover) deliver(target queue.QueueID) (more bool, err error) {
 			break
 		}
 		cmd.Envelope = appendLetter(cmd.Envelope, letter)
+		last = from + uint64(i)
 	}
 	if len(cmd.Envelope) == 0 {
 		return false, errWait // a body that cannot be read, for now
+	}
+	if mutant == mutantDoneUnanswered {
+		_, _ = v.run.command(&queue.Command{Op: queue.OpDone, Peer: target, To: last})
 	}
 	return true, v.bring(target, &cmd)
 }

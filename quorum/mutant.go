@@ -22,4 +22,6 @@ const (
 	mutantTimersForgotten
 	mutantNobodyEvicted
 	mutantBehindNotTold
+	mutantDoneUnanswered
+	mutantUnknownTargetGone
 )

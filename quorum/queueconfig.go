@@ -54,7 +54,11 @@ func queueConfig(q *meta.Queue) queue.Config {
 	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
 		cfg.SingleActive, _ = v.AsBool()
 	}
+	if q.Name == parkingQueue {
+		cfg.DeliveryLimit = 0
+	}
 	_, cfg.DeadLetter = q.Arguments.Get("x-dead-letter-exchange")
+	cfg.ParkPoison = cfg.DeliveryLimit != 0 && !cfg.DeadLetter
 	return cfg
 }
 
@@ -70,9 +74,13 @@ func textArgument(q *meta.Queue, name string) string {
 }
 
 // surveyOf tells where a queue sends what died for a reason; nil if nowhere.
-func surveyOf(q *meta.Queue, _ queue.Reason) *deathSurvey {
+func surveyOf(q *meta.Queue, reason queue.Reason) *deathSurvey {
 	v, ok := q.Arguments.Get("x-dead-letter-exchange")
-	if !ok {
+	switch {
+	case !ok && reason == queue.ReasonDeliveryLimit:
+		key := parkingQueue
+		return &deathSurvey{key: &key, park: true}
+	case !ok:
 		return nil
 	}
 	s := &deathSurvey{once: textArgument(q, "x-dead-letter-strategy") == "at-most-once"}

@@ -185,10 +185,7 @@ func (h *Host) serve(id meta.QueueID, t target) {
 
 // restart starts every queue that has a log on this node.
 func (h *Host) restart() {
-	names, err := h.fs.List(queuesDir(h))
-	if err != nil {
-		return // nothing was ever kept
-	}
+	names, _ := h.fs.List(queuesDir(h)) // none if nothing was ever kept
 	for _, name := range names {
 		n, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
@@ -199,6 +196,16 @@ func (h *Host) restart() {
 			continue
 		}
 		h.sweepUnknown(meta.QueueID(n))
+	}
+	for q := range h.Catalogue().View.QueuesByID() {
+		h.wake(q)
+	}
+}
+
+// wake starts a queue that may not be unused for ever: its time runs even if nobody ever wants it.
+func (h *Host) wake(q *meta.Queue) {
+	if _, expires := queueConfig(q).Expires.Get(); expires && h.local(q.ID) {
+		h.touch(q.ID)
 	}
 }
 
@@ -240,8 +247,11 @@ func (h *Host) changed(effects []meta.Effect) {
 		switch e := &effects[i]; e.Kind {
 		case meta.QueueDeleted:
 			h.remove(e.Queue)
+		case meta.QueueCreated:
+			h.wake(e.Queue)
 		case meta.QueueChanged:
 			h.reshape(e.Queue)
+			h.wake(e.Queue)
 		case meta.NodeChanged, meta.NodeDead:
 			h.nodeChanged(e.Node)
 		}

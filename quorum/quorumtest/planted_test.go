@@ -57,6 +57,8 @@ var planted = []struct {
 	{"timers are forgotten", inQuorum, 16, "^TestReturnEndsAtItsBound$", `in vain`},
 	{"a node that is not attached is never evicted", inQuorum, 17, "^TestUnattachedNodeKeepsMessages$", `in vain`},
 	{"nobody is told that its replica is behind", inQuorum, 18, "^TestConsumerIsBoundToReplicaThatIsBehind$", `in vain`},
+	{"a dead letter goes before its target has it", inQuorum, 19, "^TestLettersGoBeforeTheyArrived$", `is there 0 times|in vain`},
+	{"a target that is not known counts as deleted", inQuorum, 20, "^TestUnknownTargetCountsAsDeleted$", `is there 0 times|in vain`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }
 
