@@ -131,7 +131,9 @@ func (c *Cluster) write(cmds ...meta.Command) {
 }
 
 // drop deletes a queue.
-func (c *Cluster) drop(q meta.QueueID) { c.write(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: q}}) }
+func (c *Cluster) drop(q meta.QueueID) {
+	c.write(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: q}})
+}
 
 // fanout makes an exchange with some queues.
 func (c *Cluster) fanout(name string, queues ...string) {
@@ -253,7 +255,7 @@ func TestLettersGoBeforeTheyArrived(t *testing.T) {
 		c.newPost(c.Node(4)).send(source, many)
 		c.dead(source, many)
 		c.Pass(time.Second)
-		leader.Kill() // with the run in its log and nowhere else
+		leader.Kill()           // with the run in its log and nowhere else
 		c.Pass(5 * time.Second) // others lead
 		second := c.AwaitLeader(source)
 		leader.Start()
