@@ -40,6 +40,9 @@ type Options struct {
 	UnackedBytesMax uint64
 	// ConnectionMax bounds the connections that have opened a virtual host, ChannelsPerNodeMax the channels of all of them; 0 for no bound.
 	ConnectionMax, ChannelsPerNodeMax int
+	// ConnectionsPerSecondMax bounds how many connections are accepted within a second, ConnectionsPerAddressMax how many the peers of one address may have; 0 for no bound. The newest beyond
+	// is closed without a word.
+	ConnectionsPerSecondMax, ConnectionsPerAddressMax int
 	// Intercept edits the properties of published messages, flags and values of a content header, before they are routed; nil for none. It returns what it got or a new slice.
 	Intercept func(properties []byte) []byte
 	// EventVHost is the virtual host of amq.rabbitmq.event; "/" if empty.
@@ -80,6 +83,7 @@ type Broker struct {
 	mu        sync.Mutex
 	conns     map[uint64]*conn
 	lastConn  uint64
+	arrivals  arrivals
 	untrusted int // connections that have not finished their handshake
 	listeners map[net.Listener]struct{}
 	closing   bool
@@ -99,6 +103,7 @@ func New(opt Options) *Broker {
 		idle: make(chan struct{}), stop: make(chan struct{}),
 	}
 	b.ending, b.end = context.WithCancel(context.Background())
+	b.arrivals.perSecond, b.arrivals.perAddress = opt.ConnectionsPerSecondMax, opt.ConnectionsPerAddressMax
 	b.tick.Store(1) // 0 stands for never
 	b.leaser, _ = opt.Host.(leaser)
 	b.notices = newNotices(b)
@@ -207,7 +212,8 @@ func (b *Broker) connections() []*conn {
 func (b *Broker) admit(c *conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closing || b.untrusted >= limits.UnauthenticatedConnectionsMax {
+	from := addressOf(c.socket.RemoteAddr())
+	if b.closing || b.untrusted >= limits.UnauthenticatedConnectionsMax || !b.arrivals.take(from, c.connectedAt) {
 		return false
 	}
 	b.lastConn++
@@ -238,6 +244,7 @@ func (b *Broker) remove(c *conn) {
 		b.untrusted--
 	}
 	delete(b.conns, c.id)
+	b.arrivals.leave(addressOf(c.socket.RemoteAddr()))
 	b.totals.connectionsClosed.Add(1)
 	if b.closing && len(b.conns) == 0 {
 		close(b.idle)

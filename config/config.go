@@ -65,6 +65,8 @@ type AMQP struct {
 	ConsumersPerChannelMax int
 	// ConnectionMax bounds the connections of the node: 0 for what its open files allow, Infinite for none. ChannelsPerNodeMax bounds their channels, 0 for none.
 	ConnectionMax, ChannelsPerNodeMax int
+	// ConnectionsPerSecondMax bounds the connections that are accepted within a second, ConnectionsPerAddressMax those of one address; 0 for none.
+	ConnectionsPerSecondMax, ConnectionsPerAddressMax int
 	// StampTime and StampNode say which published messages get the time and the node's name.
 	StampTime, StampNode Stamp
 	// BodyBytesMax is the largest message body accepted.

@@ -78,6 +78,16 @@ var generalKeys = []Key{
 		apply: func(c *Config, _ string, v value) { c.AMQP.ConnectionMax = countOf(v) },
 	},
 	{
+		Name: "connection_max_per_second", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "Connections that the node accepts within a second; those beyond it are closed without a word, before TLS.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.ConnectionsPerSecondMax = int(v.number) },
+	},
+	{
+		Name: "connection_max_per_address", Type: Count, Min: 1, Max: 1 << 30,
+		Doc:   "The same for connections that one address (of IPv6: a network of 64 bits) may have; behind a proxy that is the proxy's.",
+		apply: func(c *Config, _ string, v value) { c.AMQP.ConnectionsPerAddressMax = int(v.number) },
+	},
+	{
 		Name: "channel_max_per_node", Type: Count, Min: 1, Max: 1 << 30,
 		Doc:   "Channels that all connections of the node may have open; beyond it channel.open is refused with 530 NOT_ALLOWED.",
 		apply: func(c *Config, _ string, v value) { c.AMQP.ChannelsPerNodeMax = int(v.number) },

@@ -216,7 +216,7 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 	return broker.New(broker.Options{
 		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
-		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
+		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, ConnectionsPerSecondMax: a.ConnectionsPerSecondMax, ConnectionsPerAddressMax: a.ConnectionsPerAddressMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
 		BodyBytesMax: a.BodyBytesMax, UnackedBytesMax: unackedMax(n.cfg.Alarms.MemoryLimitBytes), LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
 		Guesses: &n.guesses, Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})
