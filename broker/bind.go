@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/meta"
 )
@@ -37,7 +39,7 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 		return errReserved(what)
 	case r.Reason != meta.ReasonOK:
 		return errReason(&r, what)
-	case r.Existed:
+	case r.Existed && (m.Type != meta.TypeRecentHistory || ch.view().History(ch.c.vhost, m.Exchange) != nil):
 		ch.replyUnless(m.NoWait, &amqp.ExchangeDeclareOk{})
 		return nil
 	}
@@ -50,7 +52,7 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 			return err
 		}
 	}
-	ch.propose(cmd, what, func(*meta.Reply) error {
+	ch.proposeAll(ExchangeCommands(ch.c.b.host, &cmd.Exchange), what, func(context.Context, *meta.Reply) error {
 		ch.replyUnless(m.NoWait, &amqp.ExchangeDeclareOk{})
 		return nil
 	})
@@ -156,7 +158,10 @@ func (ch *channel) changeBinding(op meta.Op, b *meta.Binding, noWait bool, ok am
 		ch.replyUnless(noWait, ok)
 		return nil
 	}
-	ch.propose(cmd, destination, func(*meta.Reply) error {
+	ch.proposeAll([]meta.Command{cmd}, destination, func(ctx context.Context, r *meta.Reply) error {
+		if op == meta.OpBind && !r.Existed {
+			ch.c.b.recalled(ctx, b)
+		}
 		ch.replyUnless(noWait, ok)
 		return nil
 	})

@@ -106,7 +106,8 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	if err != nil {
 		return false, err
 	}
-	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), &exchange.Message{Copies: copies, Properties: &v}, nil)
+	m := exchange.Message{Copies: copies, Properties: &v}
+	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), &m, nil)
 	switch reason {
 	case exchange.OK:
 	case exchange.Internal:
@@ -133,20 +134,24 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 			vhost: vhost, exchange: exchangeName, keys: append([]string{key}, copies...), properties: &v, body: body, user: user,
 		}, amqp.Field{Key: "routed_queues", Value: amqp.Array(b.queueNames(targets)...)})
 	}
-	if len(targets) == 0 {
+	if len(targets)+len(m.Histories) == 0 {
 		return false, nil
 	}
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
 	cmd.Envelope = AppendEnvelope(nil, &Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body})
 	quorum.Describe(&cmd, &v)
-	return true, b.enqueue(ctx, &cmd, targets)
+	return len(targets) > 0, b.enqueue(ctx, &cmd, targets, m.Histories)
 }
 
-// enqueue submits a message to queues and waits until all of them have it.
-func (b *Broker) enqueue(ctx context.Context, cmd *queue.Command, targets []meta.QueueID) error {
+// enqueue submits a message to queues and histories and waits until all of them have it.
+func (b *Broker) enqueue(ctx context.Context, cmd *queue.Command, targets, histories []meta.QueueID) error {
 	c := b.newClient()
 	defer c.close(0, 0)
 	for _, q := range targets {
+		c.submit(q, cmd, tokenOperation)
+	}
+	forgetExpiration(cmd)
+	for _, q := range histories {
 		c.submit(q, cmd, tokenOperation)
 	}
 	if err := c.await(ctx); err != nil {

@@ -105,6 +105,7 @@ type work struct {
 	view              amqp.PropertyView
 	command, settling queue.Command
 	targets           []meta.QueueID
+	histories         []meta.QueueID // of the exchanges that the message passed
 	replies           []replyAddress
 	dirty             []*channel
 }

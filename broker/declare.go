@@ -57,15 +57,22 @@ func (ch *channel) openQueue(name string, access meta.Access) (*meta.Queue, erro
 
 // propose writes one command to the catalogue while the channel waits, then calls done with its reply. A refusal becomes an error about what.
 func (ch *channel) propose(cmd meta.Command, what resource, done func(*meta.Reply) error) {
+	ch.proposeAll([]meta.Command{cmd}, what, func(_ context.Context, r *meta.Reply) error { return done(r) })
+}
+
+// proposeAll is propose for commands of one entry; done gets the reply to the first.
+func (ch *channel) proposeAll(cmds []meta.Command, what resource, done func(context.Context, *meta.Reply) error) {
 	ch.async(func(ctx context.Context) error {
-		replies, err := ch.c.b.host.Do(ctx, cmd)
+		replies, err := ch.c.b.host.Do(ctx, cmds...)
 		if err != nil {
 			return errHost(err, what)
 		}
-		if r := &replies[0]; r.Reason != meta.ReasonOK {
-			return errReason(r, what)
+		for i := range replies {
+			if r := &replies[i]; r.Reason != meta.ReasonOK {
+				return errReason(r, what)
+			}
 		}
-		return done(&replies[0])
+		return done(ctx, &replies[0])
 	})
 }
 

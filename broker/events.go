@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/warrenmq/warren/amqp"
@@ -178,6 +179,7 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 	if leader, ok := b.host.(interface{ LeadsCatalogue() bool }); ok && !leader.LeadsCatalogue() {
 		return
 	}
+	effects = slices.DeleteFunc(slices.Clone(effects), ofHistory)
 	b.warnOfQueues(effects)
 	if !b.tells() {
 		return
@@ -199,6 +201,15 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 			}
 		}
 	}
+}
+
+// ofHistory tells whether a change is one of a history, which nobody is told of.
+func ofHistory(e meta.Effect) bool {
+	if e.Queue == nil {
+		return false
+	}
+	_, ok := e.Queue.HistoryOf()
+	return ok
 }
 
 // warnOfQueues logs what has no effect in the declarations of new queues.

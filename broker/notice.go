@@ -111,7 +111,9 @@ func (n *notices) publish(session Session, m *notice, targets []meta.QueueID) []
 		n.dropped.Add(1) // the tables of a traced message are nested deeper than another level allows
 		return targets
 	}
-	targets, _ = n.b.host.Catalogue().Router.Route(m.vhost, []byte(m.exchange), []byte(m.key), &exchange.Message{Properties: &view}, targets)
+	routed := exchange.Message{Properties: &view}
+	targets, _ = n.b.host.Catalogue().Router.Route(m.vhost, []byte(m.exchange), []byte(m.key), &routed, targets)
+	targets = append(targets, routed.Histories...)
 	if len(targets) == 0 {
 		return targets
 	}

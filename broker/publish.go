@@ -154,8 +154,9 @@ func (ch *channel) publish() error {
 	}
 	ch.findReplies(exchangeName, copies)
 	targets := w.targets
-	if ch.c.b.notices.traced.Load() != nil {
-		ch.tracePublish(copies, targets)
+	transactional := ch.transactional.Load()
+	if !transactional && ch.c.b.notices.traced.Load() != nil {
+		ch.tracePublish(p, copies, targets)
 	}
 	ch.publishTo.in++
 	ch.publishTo.out += uint64(len(targets))
@@ -163,8 +164,12 @@ func (ch *channel) publish() error {
 		ch.publishTo.toConfirm++
 	}
 	ch.touch()
-	if err := ch.send(p); err != nil {
-		return err
+	if transactional {
+		if err := ch.hold(copies); err != nil {
+			return err
+		}
+	} else {
+		ch.send(p)
 	}
 	if cap(p.env.b) > envelopeBytesPooled {
 		ch.dropPublishing()
@@ -173,29 +178,52 @@ func (ch *channel) publish() error {
 }
 
 // send gives a message to those that ch.w has found for it, or holds it for its transaction.
-func (ch *channel) send(p *publishing) error {
+func (ch *channel) send(p *publishing) {
 	w := ch.w
-	if ch.transactional.Load() {
-		return ch.hold()
-	}
 	switch {
 	case len(w.targets) > 0:
-		ch.enqueue(w.targets)
+		ch.enqueue(w.targets, w.histories)
+	case len(w.histories) > 0:
+		if !ch.returnKept(p) {
+			return
+		}
+		ch.enqueue(nil, w.histories)
 	case len(w.replies) > 0:
 		ch.sentDirectly()
 	default:
 		ch.unroutable(p)
 	}
 	ch.c.b.sendReplies(w.replies, p.env.b)
-	return nil
 }
 
-// route finds the queues of the message in the making and leaves them in ch.w.targets.
+// returnKept returns a message that was mandatory and goes to a history only, or counts it as dropped. False: the connection has ended.
+func (ch *channel) returnKept(p *publishing) bool {
+	if !p.mandatory {
+		ch.c.b.totals.dropped.Add(1)
+	} else if !ch.c.admitReply(ch.w) {
+		return false
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	switch {
+	case ch.state != chanOpen:
+	case p.mandatory:
+		ch.appendReturn(amqp.ReplyNoRoute, bytes.Clone(p.env.b))
+	default:
+		ch.stats.dropped++
+	}
+	return true
+}
+
+// route finds the queues of the message in the making and leaves them in ch.w.targets and ch.w.histories. One that is for those who are there at once is not kept.
 func (ch *channel) route(exchangeName []byte, copies []string) error {
 	p, w := &ch.publishing, ch.w
-	m := exchange.Message{Copies: copies, Properties: &w.view}
+	m := exchange.Message{Copies: copies, Properties: &w.view, Histories: w.histories[:0]}
 	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], &m, w.targets[:0])
-	w.targets = targets
+	w.targets, w.histories = targets, m.Histories
+	if p.immediate {
+		w.histories = w.histories[:0]
+	}
 	if ch.publishTo.topic.pattern != nil && reason == exchange.OK {
 		if err := ch.mayPublish(exchangeName, p.env.b[p.routeFrom:p.properties-4], copies); err != nil {
 			return err
@@ -344,8 +372,8 @@ func (ch *channel) replaceProperties(properties []byte) {
 	_ = ch.w.view.Scan(p.env.b[p.properties:p.body])
 }
 
-// enqueue submits the message to its queues.
-func (ch *channel) enqueue(targets []meta.QueueID) {
+// enqueue submits the message to its queues and to the histories that keep it.
+func (ch *channel) enqueue(targets, histories []meta.QueueID) {
 	p, w := &ch.publishing, ch.w
 	cmd := &w.command
 	*cmd = ch.enqueueCommand(p)
@@ -354,8 +382,15 @@ func (ch *channel) enqueue(targets []meta.QueueID) {
 		cmd.Flags |= queue.FlagImmediate
 		kept = bytes.Clone(p.env.b)
 	}
-	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets), kept)
-	for i, q := range targets {
+	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets)+len(histories), kept)
+	for i := range len(targets) + len(histories) {
+		var q meta.QueueID
+		if i < len(targets) {
+			q = targets[i]
+		} else {
+			q = histories[i-len(targets)]
+			forgetExpiration(cmd)
+		}
 		if i > 0 && !ch.c.publishRoom() { // a message may go to many queues
 			ch.touch()
 			if !ch.c.admitPublish(w) {

@@ -292,8 +292,11 @@ func (b *Broker) toldOfReply(payload []byte) {
 	}
 }
 
-// asked answers another node's question for a channel that takes replies.
+// asked answers another node's question for a channel that takes replies, or for a copy of a history.
 func (b *Broker) asked(question []byte) []byte {
+	if len(question) > 0 && question[0] == toldRecall {
+		return codec.AppendBool(nil, b.askedToRecall(question[1:]))
+	}
 	if len(question) != 1+replyBytes || question[0] != toldReply {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/warrenmq/warren/meta"
 )
 
-// The firehose: in a virtual host that is traced every message that a client publishes, is delivered or gets is published once more to amq.rabbitmq.trace, with the key publish.EXCHANGE or
+// The firehose: in a virtual host that is traced every message that a client publishes (in a transaction: commits), is delivered or gets is published once more to amq.rabbitmq.trace, with the key publish.EXCHANGE or
 // deliver.QUEUE, the body as it is and all else in headers. Messages of that exchange itself are not traced.
 
 // traces tells whether messages of the virtual host are traced now.
@@ -17,9 +17,9 @@ func (b *Broker) traces(vhost string) bool {
 	return traced != nil && (*traced)[vhost]
 }
 
-// tracePublish traces the message in the making, which goes to the targets.
-func (ch *channel) tracePublish(copies []string, targets []meta.QueueID) {
-	p, c := &ch.publishing, ch.c
+// tracePublish traces a message that goes to the targets. Its properties are in ch.w.view.
+func (ch *channel) tracePublish(p *publishing, copies []string, targets []meta.QueueID) {
+	c := ch.c
 	if !c.b.traces(c.vhost) {
 		return
 	}

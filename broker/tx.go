@@ -34,6 +34,8 @@ type heldMessage struct {
 	publishing publishing
 	command    queue.Command
 	targets    []meta.QueueID
+	histories  []meta.QueueID
+	copies     []string // its further routing keys
 	replies    []replyAddress
 }
 
@@ -86,9 +88,17 @@ func (ch *channel) TxCommit(amqp.TxCommit) error {
 	left := messages[:0]
 	for i := range messages {
 		m := &messages[i]
-		m.dropGone(view)
+		m.targets, m.histories = stillThere(view, m.targets), stillThere(view, m.histories)
+		if p := &m.publishing; ch.c.b.notices.traced.Load() != nil && ch.w.view.Scan(p.env.b[p.properties:p.body]) == nil {
+			ch.tracePublish(p, m.copies, m.targets)
+		}
 		switch {
 		case len(m.targets) > 0:
+			left = append(left, *m)
+		case len(m.histories) > 0:
+			if !ch.returnKept(&m.publishing) {
+				return nil
+			}
 			left = append(left, *m)
 		case len(m.replies) > 0:
 			ch.sentDirectly()
@@ -101,15 +111,9 @@ func (ch *channel) TxCommit(amqp.TxCommit) error {
 	return nil
 }
 
-// dropGone leaves out the queues that were deleted since the publish.
-func (m *heldMessage) dropGone(view *meta.View) {
-	left := m.targets[:0]
-	for _, q := range m.targets {
-		if view.QueueByID(q) != nil {
-			left = append(left, q)
-		}
-	}
-	m.targets = left
+// stillThere leaves out the queues that were deleted since the publish.
+func stillThere(view *meta.View, queues []meta.QueueID) []meta.QueueID {
+	return slices.DeleteFunc(queues, func(q meta.QueueID) bool { return view.QueueByID(q) == nil })
 }
 
 // takeTx ends the present transaction and returns what it held.
@@ -162,10 +166,12 @@ func (ch *channel) commit(messages []heldMessage, runs []settleRun, n queue.TxNu
 	counts := make(map[meta.QueueID]uint64) // commands per queue
 	for i := range messages {
 		m := &messages[i]
-		commit.count += int64(len(m.targets))
-		commit.bytes += int64(len(m.targets)) * int64(len(m.command.Envelope))
-		for _, q := range m.targets {
-			counts[q]++
+		for _, queues := range [...][]meta.QueueID{m.targets, m.histories} {
+			commit.count += int64(len(queues))
+			commit.bytes += int64(len(queues)) * int64(len(m.command.Envelope))
+			for _, q := range queues {
+				counts[q]++
+			}
 		}
 	}
 	for i := range runs {
@@ -205,6 +211,10 @@ func (ch *channel) stage(messages []heldMessage, runs []settleRun, n queue.TxNum
 		for _, q := range m.targets {
 			_ = ch.session.Submit(q, &m.command, 0)
 		}
+		forgetExpiration(&m.command)
+		for _, q := range m.histories {
+			_ = ch.session.Submit(q, &m.command, 0)
+		}
 	}
 	for i := range runs {
 		r := &runs[i]
@@ -231,21 +241,21 @@ func (ch *channel) commitAnsweredLocked(code queue.Code) (bytes, count int64, er
 }
 
 // hold keeps the message in the making for the commit.
-func (ch *channel) hold() error {
+func (ch *channel) hold(copies []string) error {
 	p := &ch.publishing
-	m := heldMessage{publishing: *p, targets: slices.Clone(ch.w.targets), replies: slices.Clone(ch.w.replies)}
+	m := heldMessage{publishing: *p, targets: slices.Clone(ch.w.targets), histories: slices.Clone(ch.w.histories), replies: slices.Clone(ch.w.replies), copies: copies}
 	m.publishing.env = &buffer{b: append([]byte(nil), p.env.b...)}
 	m.command = ch.enqueueCommand(&m.publishing)
 	m.command.Op = queue.OpTxEnqueue
-	copies := max(len(m.targets), 1)
-	bytes := int64(copies) * int64(len(p.env.b))
+	commands := max(len(m.targets)+len(m.histories), 1)
+	bytes := int64(commands) * int64(len(p.env.b))
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.state != chanOpen {
 		return nil
 	}
 	t := &ch.tx
-	if t.commands+copies > limits.TxCommandsMax {
+	if t.commands+commands > limits.TxCommandsMax {
 		return errTxCommands(limits.TxCommandsMax)
 	}
 	if ch.c.txBytes.Add(bytes) > limits.TxBytesMax {
@@ -253,7 +263,7 @@ func (ch *channel) hold() error {
 		return errTxBytes(limits.TxBytesMax)
 	}
 	t.bytes += bytes
-	t.commands += copies
+	t.commands += commands
 	t.messages = append(t.messages, m)
 	return nil
 }

@@ -42,7 +42,7 @@ type teller interface {
 	TellNode(node meta.NodeID, payload []byte)
 	// OnTold has f called with what they send.
 	OnTold(f func(node meta.NodeID, payload []byte))
-	// AskTold asks one of them, OnAsked has f called with what they ask; it must not block.
+	// AskTold asks one of them, OnAsked has f called with what they ask.
 	AskTold(ctx context.Context, node meta.NodeID, question []byte) ([]byte, error)
 	OnAsked(f func(question []byte) (answer []byte))
 }
@@ -54,6 +54,8 @@ const (
 	toldFormat = 1
 	// toldReply begins a reply to a channel, or the question whether there is such a channel.
 	toldReply = 2
+	// toldRecall asks to copy a history.
+	toldRecall = 3
 )
 
 // userOf is what a user has on all nodes. Called with u.mu held.

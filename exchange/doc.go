@@ -7,6 +7,8 @@
 // Types that lead a message to one destination of several ask the Node for chance and place; all else depends on the View and the message alone, so that every node
 // routes alike.
 //
+// What an x-recent-history exchange keeps goes to its history (meta/history.go). Histories are told apart from queues, for they make nothing routable.
+//
 // Hop before: broker took exchange and routing key off a basic.publish and checked the permission. Hop after: broker enqueues in the queues whose ids it got.
 //
 // Invariants: each queue stands at most once in a result, in ascending order of ids; exchange-to-exchange bindings may form cycles, an exchange is passed once per

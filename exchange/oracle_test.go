@@ -14,12 +14,30 @@ import (
 
 // oracle routes the slow and obvious way, straight from the View.
 func (w *world) oracle(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) ([]meta.QueueID, Reason) {
+	queues, _, reason := w.walk(v, vhost, exchange, keys, headers)
+	return queues, reason
+}
+
+// keptBy are the histories of the exchanges that a message passes.
+func (w *world) keptBy(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) (histories []meta.QueueID) {
+	if noStore, ok := headers.Get(meta.HeaderNoStore); ok && noStore.Equal(amqp.Bool(true)) {
+		return nil
+	}
+	_, passed, _ := w.walk(v, vhost, exchange, keys, headers)
+	for _, name := range passed {
+		if x := v.Exchange(vhost, name); x.Type == meta.TypeRecentHistory {
+			histories = append(histories, v.History(vhost, name).ID)
+		}
+	}
+	return histories
+}
+
+func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) (queues []meta.QueueID, passed []string, _ Reason) {
 	x := v.Exchange(vhost, exchange)
 	if x == nil {
-		return nil, NoExchange
+		return nil, nil, NoExchange
 	}
-	var queues []meta.QueueID
-	passed := []string{exchange}
+	passed = []string{exchange}
 	for i := 0; i < len(passed); i++ {
 		x := v.Exchange(vhost, passed[i])
 		matched := false
@@ -61,9 +79,9 @@ func (w *world) oracle(v *meta.View, vhost, exchange string, keys []string, head
 	slices.Sort(queues)
 	queues = slices.Compact(queues)
 	if x.Internal {
-		return queues, Internal
+		return queues, passed, Internal
 	}
-	return queues, OK
+	return queues, passed, OK
 }
 
 // naiveChoice is the one binding that an exchange chooses whose type does so.
@@ -130,7 +148,7 @@ func naiveMatch(exchangeType string, b *meta.Binding, key string, headers amqp.T
 	switch exchangeType {
 	case "direct":
 		return b.RoutingKey == key
-	case "fanout":
+	case "fanout", meta.TypeRecentHistory:
 		return true
 	case "topic":
 		return naiveTopic(splitWords(b.RoutingKey), splitWords(key))

@@ -64,13 +64,15 @@ func Compile(v *meta.View, node Node) *Router {
 	return (&Router{view: meta.New().View(), node: &node}).Update(v)
 }
 
-// Message is what routing reads of a message beside exchange and routing key.
+// Message is what routing reads of a message beside exchange and routing key, and where it notes what keeps the message.
 type Message struct {
 	// Copies are further routing keys (headers CC and BCC): an exchange takes the message if it takes one of the keys, and its alternate exchange gets it otherwise. Types that hash the routing
 	// key, or none, do not read them.
 	Copies []string
-	// Properties are nil if the message has none. Headers exchanges read its headers, x-consistent-hash what it hashes.
+	// Properties are nil if the message has none. Headers exchanges read its headers, x-consistent-hash what it hashes, x-recent-history whether the message is kept.
 	Properties *amqp.PropertyView
+	// Histories is where routing appends the histories that keep the message, of the x-recent-history exchanges that it passed. They do not make a message routable and are not among the result.
+	Histories []meta.QueueID
 }
 
 // View returns the View that the Router was made from.
@@ -129,7 +131,7 @@ func kindOf(exchangeType string) kind {
 	switch exchangeType {
 	case "direct":
 		return directKind
-	case "fanout":
+	case "fanout", meta.TypeRecentHistory:
 		return fanoutKind
 	case "topic":
 		return topicKind
@@ -162,6 +164,8 @@ type compiled struct {
 	// hashed and header say what the ring hashes.
 	hashed hashedOn
 	header string
+	// history is 0 for an exchange that keeps nothing.
+	history meta.QueueID
 }
 
 // targets are what a set of bindings leads to, both ascending and without duplicates.
@@ -183,7 +187,7 @@ type hop struct {
 	matched bool
 }
 
-// bare is a message that has nothing.
+// bare is a message that has nothing. It is shared, so nothing is noted in it.
 var bare Message
 
 // headers are those of the message.
@@ -251,6 +255,9 @@ func match[T cow.Text](w *hop, x *compiled, key T, copies []string) {
 			matchDirect(w, x, key)
 		}
 	case fanoutKind:
+		if x.history != 0 {
+			w.keep(x.history)
+		}
 		if x.fanout != nil {
 			w.add(x.fanout)
 		}
@@ -287,6 +294,19 @@ func (w *hop) add(t *targets) {
 	for _, name := range t.exchanges {
 		w.pass(name)
 	}
+}
+
+// keep adds a history, unless the message says that it is not to be kept.
+func (w *hop) keep(history meta.QueueID) {
+	if w.m == &bare {
+		return
+	}
+	if v, ok := w.headers().Lookup(meta.HeaderNoStore); ok {
+		if noStore, ok := v.Value().AsBool(); ok && noStore {
+			return
+		}
+	}
+	w.m.Histories = append(w.m.Histories, history)
 }
 
 // pass lets the message go on to another exchange unless it was there.

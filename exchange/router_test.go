@@ -21,6 +21,8 @@ type world struct {
 	index  uint64
 	// random is what the source of random numbers returns; local queues have even ids.
 	random uint64
+	// histories are those that keep the message that was routed last.
+	histories []meta.QueueID
 }
 
 func newWorld(t testing.TB) *world {
@@ -72,10 +74,14 @@ func (w *world) deleteQueue(name string) meta.Reply {
 }
 
 func (w *world) exchange(name, exchangeType string, args amqp.Table) meta.Reply {
-	return w.apply(meta.Command{Op: meta.OpDeclareExchange, Exchange: meta.Exchange{
-		VHost: "/", Name: name, Type: exchangeType, Arguments: meta.NewArguments(args), AutoDelete: strings.HasPrefix(name, "auto"),
-		Internal: strings.HasPrefix(name, "internal"),
-	}})
+	x := meta.Exchange{
+		VHost: "/", Name: name, Type: exchangeType, Arguments: meta.NewArguments(args), AutoDelete: strings.HasPrefix(name, "auto"), Internal: strings.HasPrefix(name, "internal"),
+	}
+	reply := w.apply(meta.Command{Op: meta.OpDeclareExchange, Exchange: x})
+	if exchangeType == meta.TypeRecentHistory {
+		w.apply(meta.HistoryCommand(&x, []meta.NodeID{1}))
+	}
+	return reply
 }
 
 func (w *world) bind(op meta.Op, source string, kind meta.DestinationKind, destination, key string, args amqp.Table) meta.Reply {
@@ -92,10 +98,18 @@ func (w *world) route(exchange, key string, copies []string, headers amqp.Table)
 	v := w.router.View()
 	want, wantReason := w.oracle(v, "/", exchange, append([]string{key}, copies...), headers)
 	got, reason := w.router.Route("/", []byte(exchange), []byte(key), m, nil)
+	w.histories = w.keptBy(v, "/", exchange, append([]string{key}, copies...), headers)
+	if !slices.Equal(m.Histories, w.histories) {
+		w.t.Fatalf("%q %q %v: kept by %v, oracle %v", exchange, key, headers, m.Histories, w.histories)
+	}
 	if reason != wantReason || !slices.Equal(got, want) {
 		w.t.Fatalf("%q %q %v: router %v %v, oracle %v %v", exchange, key, headers, got, reason, want, wantReason)
 	}
+	m.Histories = nil
 	got, reason = Compile(v, w.node()).VHost("/").RouteString(exchange, key, m, nil)
+	if !slices.Equal(m.Histories, w.histories) {
+		w.t.Fatalf("%q %q %v: kept by %v, compiled %v", exchange, key, headers, w.histories, m.Histories)
+	}
 	if reason != wantReason || !slices.Equal(got, want) {
 		w.t.Fatalf("%q %q %v: compiled %v %v, oracle %v %v", exchange, key, headers, got, reason, want, wantReason)
 	}
@@ -149,6 +163,10 @@ func (w *world) line(out *strings.Builder, l *script.Line) {
 		for _, id := range ids {
 			fmt.Fprintf(out, " %s", w.m.View().QueueByID(id).Name)
 		}
+		for _, id := range w.histories {
+			name, _ := w.m.View().QueueByID(id).HistoryOf()
+			fmt.Fprintf(out, " [%s]", name)
+		}
 		if reason != OK {
 			fmt.Fprintf(out, " (%s)", reason)
 		}
@@ -190,10 +208,10 @@ func value(l *script.Line, s string) amqp.Value {
 // change makes one random change to the world.
 func (w *world) change(r *rand.Rand) {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
-	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "amq.topic", "missing"}
+	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "amq.topic", "missing"}
 	types := map[string]string{
 		"d": "direct", "f": "fanout", "t": "topic", "h": "headers", "auto-t": "topic", "internal-f": "fanout", "c": meta.TypeConsistentHash, "ch": meta.TypeConsistentHash, "m": meta.TypeModulusHash,
-		"r": meta.TypeRandom, "l": meta.TypeLocalRandom,
+		"r": meta.TypeRandom, "l": meta.TypeLocalRandom, "rh": meta.TypeRecentHistory,
 	}
 	w.random = r.Uint64()
 	switch r.IntN(20) {
@@ -204,7 +222,7 @@ func (w *world) change(r *rand.Rand) {
 			w.deleteQueue(pick("a", "b", "c", "e", "g"))
 		}
 	case 2, 3:
-		name := exchanges[r.IntN(11)]
+		name := exchanges[r.IntN(12)]
 		typ := types[name]
 		if r.IntN(8) == 0 {
 			typ = pick("direct", "fanout", "topic", "headers")
@@ -221,7 +239,7 @@ func (w *world) change(r *rand.Rand) {
 		if r.IntN(3) > 0 {
 			break
 		}
-		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(11)]}})
+		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(12)]}})
 	default:
 		op := meta.OpBind
 		if r.IntN(3) == 0 {
@@ -287,7 +305,7 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 				w.change(r)
 			}
 			w.update()
-			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "amq.topic", "missing"} {
+			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "amq.topic", "missing"} {
 				key := randomPattern(r, "ab", false)
 				if x == "" && r.IntN(2) == 0 {
 					key = "a"

@@ -73,6 +73,9 @@ func (u *update) visitExchange(before, x *meta.Exchange) {
 }
 
 func (u *update) visitQueue(before, after *meta.Queue) {
+	if u.visitHistory(before, after) {
+		return
+	}
 	if after == nil {
 		u.vhost.queues = u.vhost.queues.Delete(before.Name)
 		return
@@ -80,6 +83,26 @@ func (u *update) visitQueue(before, after *meta.Queue) {
 	if before == nil || before.ID != after.ID {
 		u.vhost.queues = u.vhost.queues.Set(after.Name, after.ID)
 	}
+}
+
+// visitHistory gives a history to its exchange; false if the queue is none. Clients cannot address it, so it is not among the queues.
+func (u *update) visitHistory(before, after *meta.Queue) bool {
+	q := after
+	if q == nil {
+		q = before
+	}
+	name, ok := q.HistoryOf()
+	if !ok {
+		return false
+	}
+	if old, ok := u.vhost.exchanges.Get(name); ok {
+		x := *old
+		if x.history = 0; after != nil {
+			x.history = after.ID
+		}
+		u.vhost.exchanges = u.vhost.exchanges.Set(name, &x)
+	}
+	return true
 }
 
 func (u *update) visitBinding(before, after *meta.Binding) {

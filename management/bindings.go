@@ -167,8 +167,14 @@ func (c *call) bind(kind meta.DestinationKind) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.do(what, meta.Command{Op: meta.OpBind, Binding: *b}); err != nil {
+	reply, err := c.do(what, meta.Command{Op: meta.OpBind, Binding: *b})
+	if err != nil {
 		return err
+	}
+	if !reply.Existed {
+		if err := c.s.opt.Broker.Recall(c.r.Context(), b); err != nil {
+			c.s.log.Warn("a binding did not get all of the exchange's history", "vhost", b.VHost, "exchange", b.Source, "destination", b.Destination, "error", err)
+		}
 	}
 	c.w.Header().Set("Location", escapeSegment(c.params[2])+"/"+escapeSegment(propertiesKey(b)))
 	return c.empty(http.StatusCreated)

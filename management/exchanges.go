@@ -3,6 +3,7 @@ package management
 import (
 	"net/http"
 
+	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/meta"
 )
 
@@ -202,7 +203,7 @@ func putExchange(c *call) error {
 			return err
 		}
 	}
-	reply, err := c.do(what, meta.Command{Op: meta.OpDeclareExchange, Exchange: x})
+	reply, err := c.do(what, broker.ExchangeCommands(c.s.opt.Host, &x)...)
 	if err != nil {
 		return err
 	}

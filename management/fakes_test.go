@@ -106,6 +106,8 @@ func (b *fakeBroker) Get(_ context.Context, user, vhost, name string, count int,
 	return got, nil
 }
 
+func (b *fakeBroker) Recall(context.Context, *meta.Binding) error { return nil }
+
 func (b *fakeBroker) Purge(_ context.Context, _, vhost, name string) (uint64, error) {
 	n := len(b.messages[vhost+"/"+name])
 	delete(b.messages, vhost+"/"+name)

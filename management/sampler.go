@@ -236,6 +236,9 @@ func (p *sampler) sampleOwn(now time.Time, view *meta.View, snap *snapshot) {
 	published := &own{epoch: p.epoch, generation: p.generation}
 	waited := time.Duration(0)
 	for q := range view.QueuesByID() {
+		if _, isHistory := q.HistoryOf(); isHistory {
+			continue
+		}
 		state := p.state(q)
 		p.seen = append(p.seen, state)
 		led := state.leads

@@ -74,6 +74,8 @@ type Broker interface {
 	Publish(ctx context.Context, user, vhost, exchange, key string, properties, body []byte) (routed bool, err error)
 	Get(ctx context.Context, user, vhost, queue string, count int, settlement broker.Settlement) ([]broker.Message, error)
 	Purge(ctx context.Context, user, vhost, queue string) (uint64, error)
+	// Recall gives the destination of a new binding the last messages of its source, if that keeps any.
+	Recall(ctx context.Context, b *meta.Binding) error
 }
 
 var _ Host = (*quorum.Host)(nil)

@@ -34,7 +34,8 @@ const (
 	// OpDeleteExchange removes Exchange{VHost, Name} and its bindings; a missing one is OK with Existed false. With IfUnused ReasonInUse if it is the source of a binding.
 	OpDeleteExchange Op = 13
 	// OpDeclareQueue makes Queue, or judges whether the existing one is equivalent (Existed, ID). Queue.ID, Type and ConfigVersion are set by the catalogue. ReasonNoVHost,
-	// ReasonInequivalentArg, ReasonExclusiveLocked, ReasonFenced (Home or Owner is a dead incarnation), ReasonQueuesMax (a limit of the virtual host).
+	// ReasonInequivalentArg, ReasonExclusiveLocked, ReasonFenced (Home or Owner is a dead incarnation), ReasonQueuesMax (a limit of the virtual host), ReasonNoExchange (a history whose exchange is not
+	// there).
 	OpDeclareQueue Op = 14
 	// OpDeleteQueue removes the queue Queue.ID with its bindings. Token is the seal's; 0 deletes without condition. ReasonNoQueue: already gone. ReasonAborted: Token is not
 	// above the highest aborted one.

@@ -14,5 +14,6 @@
 //   - An exclusive queue is not durable; a queue that is not durable has a home, an incarnation of a node that is not declared dead; a durable one has
 //     a set of replicas that never changes.
 //   - Both ends of a binding exist, and a binding to a queue carries its id.
+//   - A history has its exchange, is durable and stands in no binding (history.go).
 //   - One entry does bounded work: at most SweepMax queues are removed; the rest follows by OpSweep, and Reply.More and View.SweepPending tell.
 package meta

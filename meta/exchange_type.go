@@ -52,6 +52,7 @@ var exchangeTypes = [...]exchangeType{
 	{name: TypeLocalRandom, bindingProblem: localBindingProblem},
 	{name: TypeModulusHash},
 	{name: TypeRandom},
+	{name: TypeRecentHistory, check: checkHistoryLength},
 }
 
 // ExchangeTypes returns the exchange types that this release routes, in RabbitMQ's order of listing.

@@ -17,13 +17,17 @@ func (m *Machine) declareQueue(at machine.Stamp, in *Queue) Reply {
 		return Reply{Reason: ReasonNoVHost}
 	}
 	q := settled(&h.VHost, in)
+	exchange, isHistory := q.HistoryOf()
+	if isHistory && !h.hasHistories(exchange) {
+		return Reply{Reason: ReasonNoExchange, Field: "source", Detail: exchange}
+	}
 	if old, ok := h.queues.Get(q.Name); ok {
 		return judgeQueue(old, &q)
 	}
 	if m.v.queues.Len() >= QueuesMax {
 		return limit("queues", QueuesMax)
 	}
-	if r := m.v.queuesMax(q.VHost); r.Reason != ReasonOK {
+	if r := m.v.queuesMax(q.VHost); r.Reason != ReasonOK && !isHistory {
 		return r
 	}
 	if !q.Durable && m.fenced(q.Home, q.HomeBoot) || q.Exclusive && m.fenced(q.Owner.Node, q.Owner.Boot) {

@@ -2,6 +2,7 @@ package meta
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/warrenmq/warren/internal/cow"
 )
@@ -186,14 +187,14 @@ func (v *View) ExchangeCount(vhostName string) int {
 
 // Queue returns the queue of that name, nil if there is none.
 func (v *View) Queue(vhostName, name string) *Queue {
-	if h, ok := v.vhosts.Get(vhostName); ok {
+	if h, ok := v.vhosts.Get(vhostName); ok && !strings.HasPrefix(name, historyPrefix) {
 		q, _ := h.queues.Get(name)
 		return q
 	}
 	return nil
 }
 
-// QueueByID returns the queue, nil if it is gone.
+// QueueByID returns the queue, nil if it is gone. Unlike a look-up by name it finds histories, too.
 func (v *View) QueueByID(id QueueID) *Queue {
 	if q, ok := v.queues.Get(id); ok && v.stands(q) {
 		return q
@@ -203,7 +204,15 @@ func (v *View) QueueByID(id QueueID) *Queue {
 
 // stands tells whether the queue is not just waiting for the sweep after its virtual host.
 func (v *View) stands(q *Queue) bool {
-	return v.condemned.Len() == 0 || v.Queue(q.VHost, q.Name) == q
+	if v.condemned.Len() == 0 {
+		return true
+	}
+	h, ok := v.vhosts.Get(q.VHost)
+	if !ok {
+		return false
+	}
+	present, _ := h.queues.Get(q.Name)
+	return present == q
 }
 
 // Queues yields the queues of a virtual host.
@@ -215,10 +224,16 @@ func (v *View) QueuesFrom(vhostName, least string) iter.Seq[*Queue] {
 	if !ok {
 		return none[*Queue]
 	}
-	return valuesOf(h.queues.From(least))
+	return func(yield func(*Queue) bool) {
+		for _, q := range h.queues.From(least) {
+			if _, isHistory := q.HistoryOf(); !isHistory && !yield(q) {
+				return
+			}
+		}
+	}
 }
 
-// QueuesByID yields every queue of the cluster by id.
+// QueuesByID yields every queue of the cluster by id, histories among them.
 func (v *View) QueuesByID() iter.Seq[*Queue] { return v.standing(valuesOf(v.queues.All())) }
 
 func (v *View) standing(queues iter.Seq[*Queue]) iter.Seq[*Queue] {
@@ -244,12 +259,12 @@ func (v *View) byIDs(ids iter.Seq[QueueID]) iter.Seq[*Queue] {
 // QueueCount returns the number of queues in a virtual host.
 func (v *View) QueueCount(vhostName string) int {
 	if h, ok := v.vhosts.Get(vhostName); ok {
-		return h.queues.Len()
+		return h.queues.Len() - h.histories()
 	}
 	return 0
 }
 
-// QueueCountAll returns the number of queues in the cluster.
+// QueueCountAll returns the number of queues in the cluster, with histories.
 func (v *View) QueueCountAll() int {
 	n := v.queues.Len()
 	for _, h := range v.condemned.All() {

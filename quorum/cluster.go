@@ -234,7 +234,7 @@ func (h *Host) AskTold(ctx context.Context, node meta.NodeID, question []byte) (
 	return h.call(ctx, node, callShell, question)
 }
 
-// OnAsked sets what answers AskTold. It is called by several at a time, must not block, and may use the question during the call only.
+// OnAsked sets what answers AskTold. It is called by several at a time, and may use the question during the call only.
 func (h *Host) OnAsked(f func(question []byte) (answer []byte)) { h.asked.Store(&f) }
 
 func (h *Host) serveShell(question []byte) ([]byte, error) {
@@ -298,7 +298,7 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 	case callReplica:
 		answer(h.serveReplica(request))
 	case callShell:
-		answer(h.serveShell(request))
+		go func() { answer(h.serveShell(request)) }()
 	case callFacts:
 		go func() { answer(h.serveFacts(request)) }()
 	default:

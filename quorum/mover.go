@@ -168,6 +168,7 @@ func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets
 	}
 	m := exchange.Message{Copies: letter.Copies, Properties: &letter.Properties}
 	ids, reason := cat.Router.Route(q.VHost, letter.Envelope.Exchange, letter.Envelope.RoutingKey, &m, nil)
+	ids = append(ids, m.Histories...) // what is kept has somewhere to go
 	if reason != exchange.OK && reason != exchange.Internal || len(ids) == 0 {
 		return nil, s.once
 	}
