@@ -17,6 +17,7 @@ func TestNotices(t *testing.T) {
 	b := harness.StartOrExternal(t, harness.Options{})
 	for name, test := range map[string]func(*testing.T, *pair){
 		"firehose":              firehose,
+		"firehose of commits":   firehoseOfCommits,
 		"events of topology":    topologyEvents,
 		"events of connections": connectionEvents,
 		"events of users":       userEvents,
@@ -135,6 +136,45 @@ func firehose(t *testing.T, p *pair) {
 		t.Errorf("%s %q is traced after the end", d.RoutingKey, d.Body)
 	default:
 	}
+}
+
+// firehoseOfCommits: a message in a transaction is traced when it is committed, with all its keys, and not at all if it is rolled back.
+func firehoseOfCommits(t *testing.T, p *pair) {
+	if p.broker.External() {
+		t.Skip("RabbitMQ traces before the commit")
+	}
+	const queue = "e2e-traced-tx"
+	p.broker.FreshQueue(t, queue, harness.Classic)
+	trace := p.spy(t, "amq.rabbitmq.trace", "#")
+	p.tracing(t, true)
+	t.Cleanup(func() { p.tracing(t, false) })
+	ch := p.broker.Channel(t)
+	if err := ch.Tx(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		body string
+		end  func() error
+	}{{"rolled back", ch.TxRollback}, {"committed", ch.TxCommit}} {
+		m := amqp.Publishing{Headers: amqp.Table{"BCC": []any{"blind"}}, Body: []byte(c.body)}
+		if err := ch.PublishWithContext(t.Context(), "", queue, false, false, m); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.other.PublishWithContext(t.Context(), "amq.topic", "meanwhile", false, false, text("")); err != nil {
+			t.Fatal(err)
+		}
+		if d := next(t, trace, "trace of a message beside the transaction"); d.RoutingKey != "publish.amq.topic" {
+			t.Errorf("%s %q is traced before its commit", d.RoutingKey, d.Body)
+		}
+		if err := c.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := next(t, trace, "trace of the commit")
+	if string(d.Body) != "committed" {
+		t.Errorf("%q is traced", d.Body)
+	}
+	has(t, d, amqp.Table{"routing_keys": []any{queue, "blind"}, "routed_queues": []any{queue}, "channel": int32(1)})
 }
 
 func topologyEvents(t *testing.T, p *pair) {
