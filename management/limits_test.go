@@ -235,6 +235,13 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
+func TestPageSizeLimit(t *testing.T) {
+	f := newFixture(t)
+	f.want(f.do("guest", http.MethodGet, "/api/queues?page=1&page_size=500", ""), 200, `"page_size":500`)
+	f.want(f.do("guest", http.MethodGet, "/api/queues?page=1&page_size=501", ""), 400,
+		`{"error":"invalid_pagination_parameters","reason":"Invalid pagination parameters: page number 1, page size 501"}`)
+}
+
 func TestCompressedRequestsAreRefused(t *testing.T) {
 	f := newFixture(t)
 	coded := func(coding string) *httptest.ResponseRecorder {
