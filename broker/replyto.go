@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"sync"
 
@@ -172,7 +173,7 @@ func (ch *channel) findReplies(exchangeName []byte, copies []string) {
 		w.replies = append(w.replies, a)
 	}
 	for _, key := range copies {
-		if a, ok := parseReplyAddress([]byte(key)); ok {
+		if a, ok := parseReplyAddress([]byte(key)); ok && !slices.Contains(w.replies, a) {
 			w.replies = append(w.replies, a)
 		}
 	}

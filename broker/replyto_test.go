@@ -87,16 +87,25 @@ func TestReplies(t *testing.T) {
 		t.Errorf("got %s %q", m, body)
 	}
 	r.get("q", "both")
+	// Named twice it gets one.
+	server.write(message(1, "", address, []byte("once"), func(_ *amqp.BasicPublish, p *amqp.Properties) {
+		p.SetHeaders(amqp.Table{{Key: "CC", Value: amqp.Array(amqp.Longstr(address))}})
+	}))
+	server.expect("basic.ack delivery-tag=3")
+	if _, _, body := r.delivery(); string(body) != "once" {
+		t.Errorf("got %q", body)
+	}
+	r.sync(1)
 	// Through another exchange it is a key like any other.
 	server.write(message(1, "amq.direct", address, nil))
-	server.expect("basic.ack delivery-tag=3")
+	server.expect("basic.ack delivery-tag=4")
 	r.sync(1)
 	large := bytes.Repeat([]byte("x"), 1<<20)
 	server.write(message(1, "", address, large))
 	if _, _, body := r.delivery(); !bytes.Equal(body, large) {
 		t.Errorf("%d bytes came", len(body))
 	}
-	server.expect("basic.ack delivery-tag=4")
+	server.expect("basic.ack delivery-tag=5")
 }
 
 // TestLateReplies: what names a channel that is gone is dropped; what names none at all is unroutable.

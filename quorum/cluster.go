@@ -388,7 +388,7 @@ func (h *Host) joinCluster(ctx context.Context) error {
 		}
 		var refused *transport.RefusedError
 		var no *transport.JoinError
-		later := errors.As(err, &no) && no.Text == errJoinLater.Error()
+		later := errors.As(err, &no) && no.Text == errJoinLater.Error() || errors.Is(err, transport.ErrNotReady) || errors.Is(err, transport.ErrCrowded)
 		if !later && (errors.As(err, &refused) || errors.As(err, &no)) {
 			return &JoinError{Address: addr, Err: err}
 		}
