@@ -57,7 +57,7 @@ func exchangeDeclareCommand(std streams) *cli.Command {
 		Name: "declare", Aliases: []string{"create", "add"}, Usage: "declare exchanges; one that exists with the same properties is left as it is", ArgsUsage: "NAME...",
 		Description: typed.Help + "\n\n" + examples("exchange declare events --type topic", "exchange declare orders --type direct --alternate unrouted"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "type", Value: "direct", Usage: "`TYPE` direct, fanout, topic or headers"},
+			&cli.StringFlag{Name: "type", Value: "direct", Usage: "`TYPE` direct, fanout, topic, headers, x-consistent-hash, x-random, x-local-random..."},
 			&cli.BoolFlag{Name: "durable", Value: true, Usage: "survives a restart of the broker (--durable=false: does not)"},
 			&cli.BoolFlag{Name: "auto-delete", Usage: "goes when its last binding goes"},
 			&cli.BoolFlag{Name: "internal", Usage: "takes messages from exchanges only, not from clients"},
