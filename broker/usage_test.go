@@ -182,7 +182,10 @@ func TestLimitsCountOtherNodes(t *testing.T) {
 		s.login("guest", amqp.ConnectionTuneOk{})
 		s.send(1, &amqp.ChannelOpen{})
 		s.dies("530 NOT_ALLOWED - number of channels opened for user 'guest' has reached the maximum allowed user limit of (1)")
-		_, _ = bs[1].enters("guest", "/")
+		bs[1].eventually("the connection ends", func() bool { return len(bs[1].Connections()) == 0 }) // and counts no more
+		if _, got := bs[1].enters("guest", "/"); got != opened {
+			t.Fatal(got)
+		}
 		time.Sleep(2 * tickPeriod)
 		if _, got := bs[0].enters("guest", "/"); got != "NOT_ALLOWED - connection refused for user 'guest': user connection limit (2) is reached" {
 			t.Fatal(got)
