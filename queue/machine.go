@@ -232,11 +232,7 @@ func (m *Machine) see(at machine.Stamp, out []Effect) []Effect {
 // enqueue carries out OpEnqueue. patient says that a message that is refused is tried again later, and not lost.
 func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect) (Reply, []Effect) {
 	x := m.newRecord(cmd)
-	var to *consumer
-	if m.ready.sums.n == 0 && !m.sealed && m.budget.assignments > 0 {
-		// What assign would do next, without the way through ready.
-		to = m.roster.pick(x.bytes)
-	}
+	to := m.taker(&x)
 	if to == nil && cmd.Flags&FlagImmediate != 0 && mutant != mutantImmediateWaits {
 		return Reply{Code: CodeNoConsumers}, out
 	}
@@ -262,6 +258,14 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	}
 	m.ready.push(&x)
 	return Reply{}, out
+}
+
+// taker returns the consumer that gets a message as it comes, nil if it has to wait: what assign would do next, without the way through ready, where what has no time to live would die.
+func (m *Machine) taker(x *record) *consumer {
+	if m.ready.sums.n > 0 || m.sealed || m.budget.assignments == 0 {
+		return nil
+	}
+	return m.roster.pick(x.bytes)
 }
 
 // newRecord describes the message of an Enqueue, for the next position.

@@ -193,10 +193,7 @@ func (o *oracle) message(c *Command) *oMessage {
 
 func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	x := o.message(c)
-	var k *oConsumer
-	if len(o.in(oReady)) == 0 && !o.sealed && o.assign > 0 {
-		k = o.chosen(x)
-	}
+	k := o.taker(x)
 	if k == nil && c.Flags&FlagImmediate != 0 {
 		return Reply{Code: CodeNoConsumers}
 	}
@@ -222,6 +219,14 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 		o.give(x, k)
 	}
 	return reply
+}
+
+// taker is who gets a message without waiting.
+func (o *oracle) taker(x *oMessage) *oConsumer {
+	if len(o.in(oReady)) > 0 || o.sealed || o.assign == 0 {
+		return nil
+	}
+	return o.chosen(x)
 }
 
 func (o *oracle) over(count, bytes uint64) bool {

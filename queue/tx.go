@@ -90,8 +90,14 @@ func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Ef
 	t := s.tx
 	s.tx = nil
 	for i := range t.messages {
-		m.away.remove(t.messages[i].seq)
-		m.ready.putBack(&t.messages[i])
+		x := &t.messages[i]
+		m.away.remove(x.seq)
+		if to := m.taker(x); to != nil {
+			m.budget.assignments--
+			out = m.deliver(to, x, out)
+			continue
+		}
+		m.ready.putBack(x)
 	}
 	m.totals.enqueued += uint64(len(t.messages))
 	for i := range t.settlements {

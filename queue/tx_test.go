@@ -141,8 +141,12 @@ func (o *oracle) commit(s *oSession, c *Command) Reply {
 		o.counts.Rejected += count
 	default:
 		for _, x := range s.stagedAs {
-			x.place = oReady
 			o.counts.Enqueued++
+			if k := o.taker(x); k != nil {
+				o.give(x, k)
+			} else {
+				x.place = oReady
+			}
 		}
 		for _, settle := range s.staged {
 			if settle.Op == OpTxSettle {
