@@ -16,6 +16,7 @@ func TestTransactions(t *testing.T) {
 	b := harness.StartOrExternal(t, harness.Options{})
 	t.Run("commit and rollback", func(t *testing.T) { each(t, b, commitAndRollback) })
 	t.Run("a queue that refuses", func(t *testing.T) { refusedTx(t, b) })
+	t.Run("no time to live", func(t *testing.T) { each(t, b, txWithoutTime) })
 }
 
 func commitAndRollback(t *testing.T, p *pair, queue string) {
@@ -88,4 +89,36 @@ func refusedTx(t *testing.T, b *harness.Broker) {
 		want = 1
 	}
 	b.AwaitCount(t, queue, want)
+}
+
+// txWithoutTime: messages that may not wait go to a consumer that is there at the commit; what it cannot take is gone. What it settles in the same transaction makes room too late.
+func txWithoutTime(t *testing.T, p *pair, queue string) {
+	qos(t, p.ch, 1, false)
+	c := consume(t, p.ch, queue, "c", false)
+	if err := p.ch.Tx(); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(bodies ...string) {
+		t.Helper()
+		for _, body := range bodies {
+			if err := p.ch.PublishWithContext(t.Context(), "", queue, false, false, amqp.Publishing{Expiration: "0", Body: []byte(body)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.ch.TxCommit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("1", "2")
+	d := harness.Receive(t, c)
+	if string(d.Body) != "1" {
+		t.Fatalf("got %s", d.Body)
+	}
+	ack(t, d)
+	commit("3")
+	quiet(t, p.ch, queue, c)
+	commit("4")
+	if d := harness.Receive(t, c); string(d.Body) != "4" {
+		t.Fatalf("got %s", d.Body)
+	}
 }
