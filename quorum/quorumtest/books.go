@@ -51,6 +51,7 @@ func (id messageID) String() string {
 // entry is one message.
 type entry struct {
 	id        messageID
+	tx        *transaction // that it is part of, nil if of none
 	answered  bool
 	confirmed bool
 	seq       queue.Seq
@@ -210,6 +211,8 @@ func (b *Books) delivered(q meta.QueueID, d *quorum.Delivery, to string) (*entry
 	case e == nil || id.publisher.queue != q:
 		b.violateLocked("%s got from queue %d what nobody published there: %v", to, q, id)
 		return nil, false
+	case e.tx != nil && !e.tx.committing:
+		b.violateLocked("%v comes to %s before its commit", id, to)
 	case e.seq != 0 && e.seq != d.Seq:
 		b.violateLocked("%v stands in the queue twice: as %d and as %d", id, e.seq, d.Seq)
 	}
@@ -282,6 +285,9 @@ func (b *Books) CheckDrained(queues ...meta.QueueID) {
 				first = e.id
 			}
 			lost++
+		}
+		if e.tx != nil && e == e.tx.entries[0] {
+			b.checkWhole(e.tx)
 		}
 		if e.seq == 0 {
 			continue

@@ -25,6 +25,7 @@ type channel struct {
 	lastD   uint64
 	got     []held
 	readies int
+	ended   int // how often the queue gave up on this node
 }
 
 func (c *Cluster) openChannel(at *Node, q meta.QueueID) *channel {
@@ -81,8 +82,20 @@ func (ch *channel) told() int {
 	return ch.readies
 }
 
-// Gone implements quorum.Receiver.
-func (ch *channel) Gone(meta.QueueID) {}
+// Gone implements quorum.Receiver. Deliveries are numbered anew.
+func (ch *channel) Gone(meta.QueueID) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.ended++
+	ch.lastD, ch.got = 0, nil
+}
+
+// ends is how often Gone was said.
+func (ch *channel) ends() int {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.ended
+}
 
 func (ch *channel) deliveries() []held {
 	ch.mu.Lock()
@@ -93,6 +106,16 @@ func (ch *channel) deliveries() []held {
 // do submits a command and waits for its reply; meanwhile is called once it is on its way.
 func (ch *channel) do(within time.Duration, cmd queue.Command, meanwhile func()) queue.Reply {
 	ch.c.T.Helper()
+	token := ch.submit(cmd)
+	if meanwhile != nil {
+		meanwhile()
+	}
+	return ch.await(within, token)
+}
+
+// submit sends a command and returns its token.
+func (ch *channel) submit(cmd queue.Command) uint64 {
+	ch.c.T.Helper()
 	ch.mu.Lock()
 	ch.token++
 	token := ch.token
@@ -102,10 +125,12 @@ func (ch *channel) do(within time.Duration, cmd queue.Command, meanwhile func())
 		ch.c.T.Fatal(err)
 	}
 	ch.session.Flush()
-	if meanwhile != nil {
-		meanwhile()
-	}
-	var reply queue.Reply
+	return token
+}
+
+// await waits for the reply to a command.
+func (ch *channel) await(within time.Duration, token uint64) (reply queue.Reply) {
+	ch.c.T.Helper()
 	ch.c.Until(within, "a reply at "+ch.at.Name, func() (ok bool) {
 		ch.mu.Lock()
 		defer ch.mu.Unlock()

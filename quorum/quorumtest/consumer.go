@@ -169,15 +169,15 @@ func (k *Consumer) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 		}
 		k.lastD = d.D
 		k.got++
-		if !d.Redelivered {
+		e, ok := k.c.Books.delivered(q, d, k.name)
+		if !ok {
+			continue
+		}
+		if !d.Redelivered && e.tx == nil { // what is committed late has an early place
 			if d.Seq <= k.lastFresh {
 				k.c.Books.violate("%s gets seq %d for the first time after %d", k.name, d.Seq, k.lastFresh)
 			}
 			k.lastFresh = d.Seq
-		}
-		e, ok := k.c.Books.delivered(q, d, k.name)
-		if !ok {
-			continue
 		}
 		k.unsettled++
 		if k.plan.Prefetch > 0 && k.unsettled > int(k.plan.Prefetch) {

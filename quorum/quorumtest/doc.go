@@ -10,7 +10,8 @@
 //   - messages of one publisher stand in the queue in the order in which it sent them;
 //   - a session's deliveries are numbered 1, 2, 3... and first deliveries come in the order of the queue;
 //   - every delivery but the first is flagged, none comes twice, none comes after a settle was answered;
-//   - what a session settles was outstanding.
+//   - what a session settles was outstanding;
+//   - a transaction is delivered as a whole, after its commit, or not at all.
 //
 // Time is virtual and waits cost nothing, but the order in which goroutines run is Go's: a seed repeats a schedule of faults, not an interleaving.
 //

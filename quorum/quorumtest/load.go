@@ -119,11 +119,26 @@ func (l *Load) publish(q meta.QueueID, rng *rand.Rand) {
 			if l.plan.BodyBytesMax > 0 && rng.IntN(30) == 0 {
 				bytes = rng.IntN(l.plan.BodyBytesMax)
 			}
-			if p.Send(1+rng.IntN(burstMax), bytes) == 0 {
+			if rng.IntN(4) == 0 {
+				l.transact(p, rng, bytes)
+			} else if p.Send(1+rng.IntN(burstMax), bytes) == 0 {
 				break
 			}
 		}
 		p.stop()
+	}
+}
+
+// transact publishes in a transaction, which now and then is given up.
+func (l *Load) transact(p *Publisher, rng *rand.Rand, bytes int) {
+	p.Stage(1+rng.IntN(burstMax), bytes)
+	if rng.IntN(2) == 0 {
+		l.pause(rng, publishPause)
+	}
+	if rng.IntN(6) == 0 {
+		p.Abandon()
+	} else {
+		p.Commit()
 	}
 }
 

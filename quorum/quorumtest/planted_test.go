@@ -30,7 +30,7 @@ var planted = []struct {
 	run        string
 	says       string
 }{
-	{"messages return to the tail", inQueue, 1, "^TestSeeds$", `delivered twice|for the first time after|stands at`},
+	{"messages return to the tail", inQueue, 1, "^TestSeeds$", `delivered twice|for the first time after|stands at|after 0 acquisitions`},
 	{"the flag of redelivered messages is lost", inQueue, 2, "^TestClosedSessionKeepsMessages$", `without the flag|with the flag false`},
 	{"an acknowledgement is applied twice", inQueue, 3, "^TestSeeds$", `acknowledgements of`},
 	{"one message more than the prefetch", inQueue, 4, "^TestSeeds$", `beyond its prefetch|had to stop`},
@@ -39,6 +39,9 @@ var planted = []struct {
 	{"a drained window stays full", inQueue, 8, "^TestCluster$", `waited .* in vain`},
 	{"a consumer is served alone", inQueue, 10, "^TestSeeds$", `every consumer gets a message`},
 	{"the fence of a dead incarnation is forgotten", inQueue, 12, "^TestFirstBatchOfDeadIncarnationMakesASession$", `a dead incarnation consumes|in vain`},
+	{"staged messages are seen", inQueue, 18, "^TestSeeds$", `before its commit`},
+	{"a transaction is committed in part", inQueue, 20, "^TestEvictedNodeCommitsAPart$", `messages of a transaction came|messages are confirmed`},
+	{"a dead node's transaction is committed", inQueue, 21, "^TestDeadNodesTransactionIsCommitted$", `before its commit`},
 	{"confirmed before it is proposed", inQuorum, 1, "^TestSeeds$", `confirmed messages are lost|were outstanding`},
 	{"confirmed before a majority has it", inQuorum, 2, "^TestMinorityConfirms$", `a minority confirms`},
 	{"a neighbour's body is delivered", inQuorum, 3, "^TestBacklogOnDiskIsMixedUp$", `stands in the queue twice|delivered twice|stands at`},

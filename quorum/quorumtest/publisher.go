@@ -25,7 +25,12 @@ type Publisher struct {
 	over     bool // the process is gone: nothing counts any more
 	cut      bool // the cluster declared the process dead
 	closed   bool
-	changed  chan struct{} // an answer, or an end; holds one
+
+	transactions uint32
+	staged       *transaction            // not committed
+	open         map[uint32]*transaction // whose commits are not answered, by number
+
+	changed chan struct{} // an answer, or an end; holds one
 }
 
 // NewPublisher opens a publisher at a node that runs.
@@ -44,7 +49,7 @@ func (c *Cluster) openPublisher(at *Node, q meta.QueueID) (*Publisher, bool) {
 	if run == nil || run.running() == nil {
 		return nil, false
 	}
-	p := &Publisher{c: c, node: at, process: run, changed: make(chan struct{}, 1)}
+	p := &Publisher{c: c, node: at, process: run, open: make(map[uint32]*transaction), changed: make(chan struct{}, 1)}
 	p.id = c.Books.publisher(q)
 	p.session = run.host.OpenSession(p)
 	c.Books.own(run, p)
@@ -93,10 +98,15 @@ func (p *Publisher) Completed(_ meta.QueueID, done []quorum.Completion) {
 		return
 	}
 	for _, d := range done {
-		p.c.Books.answers(messageID{p.id, uint32(d.Token)}, d.Reply.Code)
-		p.answered++
+		messages := 1
+		if d.Token >= tokenTransaction {
+			messages = p.committed(uint32(d.Token), d.Reply.Code)
+		} else {
+			p.c.Books.answers(messageID{p.id, uint32(d.Token)}, d.Reply.Code)
+			p.answered++
+		}
 		if d.Reply.Code == queue.CodeOK {
-			p.okay++
+			p.okay += uint32(messages)
 			p.lastOK = time.Now()
 		}
 	}
