@@ -305,6 +305,7 @@ func packStatus(p *pack, st *quorum.QueueStatus) {
 	state, leader := string(st.State), uint64(st.Leader)
 	p.text(&state)
 	p.text(&st.Reason)
+	p.text(&st.PendingReason)
 	p.uint(&leader)
 	st.State, st.Leader = quorum.State(state), meta.NodeID(leader)
 	p.nodes(&st.Members)

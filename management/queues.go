@@ -420,6 +420,9 @@ func (c *call) writeMessages(w *writer, q *meta.Queue, r queueRow) {
 	w.Uint("messages_paged_out", 0)
 	w.Uint("messages_delayed", n.Delayed)
 	w.Uint("messages_dlx", n.Dead)
+	if n.Dead > 0 && r.status.PendingReason != "" {
+		w.Str("dlx_pending_reason", r.status.PendingReason)
+	}
 	w.Uint("message_bytes", n.ReadyBytes+n.UnackedBytes)
 	w.Uint("message_bytes_ready", n.ReadyBytes)
 	w.Uint("message_bytes_unacknowledged", n.UnackedBytes)

@@ -644,7 +644,11 @@ func (g *group) status() QueueStatus {
 	}
 	g.lmu.Lock()
 	st.Term, st.Leader = g.term, g.leader
+	leads := g.ready
 	g.lmu.Unlock()
+	if leads {
+		st.PendingReason = g.mover.reason()
+	}
 	switch {
 	case len(st.Online) <= len(st.Members)/2:
 		st.State, st.Reason = StateMinority, "fewer than half of its replicas are up"

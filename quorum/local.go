@@ -169,7 +169,8 @@ func (l *local) close() {
 }
 
 func (l *local) status() QueueStatus {
-	return QueueStatus{State: StateRunning, Leader: l.host.node, Counts: l.counts(), Members: []meta.NodeID{l.host.node}, Online: []meta.NodeID{l.host.node}}
+	return QueueStatus{State: StateRunning, Leader: l.host.node, Counts: l.counts(), Members: []meta.NodeID{l.host.node}, Online: []meta.NodeID{l.host.node},
+		PendingReason: l.mover.reason()}
 }
 
 func (l *local) core() *replica { return &l.replica }

@@ -25,10 +25,12 @@ type mover struct {
 	// leads tells whether this node still leads the queue.
 	leads func() bool
 
-	mu      sync.Mutex
-	working bool
-	again   bool // there may be more than the present turn looks at
-	busy    map[queue.QueueID]bool
+	mu       sync.Mutex
+	working  bool
+	again    bool // there may be more than the present turn looks at
+	busy     map[queue.QueueID]bool
+	homeless bool                     // some have nowhere to go
+	refused  map[queue.QueueID]string // why a target has not got its next ones
 	// Entries up to passed had nowhere to go as of catalogue.
 	catalogue *Catalogue
 	passed    uint64
@@ -45,7 +47,7 @@ type deathSurvey struct {
 }
 
 func newMover(h *Host, run runner, id meta.QueueID, leads func() bool) *mover {
-	return &mover{host: h, run: run, id: id, leads: leads, busy: make(map[queue.QueueID]bool)}
+	return &mover{host: h, run: run, id: id, leads: leads, busy: make(map[queue.QueueID]bool), refused: make(map[queue.QueueID]string)}
 }
 
 // kick has the mover look for work. It returns at once.
@@ -117,11 +119,17 @@ func (v *mover) resolve() error {
 		parcels := r.m.Unresolved(nil, after, limits.MoverResolveAtOnce)
 		r.mu.Unlock()
 		if len(parcels) == 0 {
-			if after > 0 {
+			r.mu.Lock()
+			homeless := len(r.m.Unresolved(nil, 0, 1)) > 0
+			r.mu.Unlock()
+			if homeless {
 				v.host.stuck.Store(v, nil)
 			} else {
 				v.host.stuck.Delete(v)
 			}
+			v.mu.Lock()
+			v.homeless = homeless
+			v.mu.Unlock()
 			return nil
 		}
 		if parks(q, parcels) && cat.View.Queue(q.VHost, parkingQueue) == nil {
@@ -238,6 +246,7 @@ func (v *mover) courier(target queue.QueueID) {
 	most := limits.MoverRunMessages
 	for pause := retryFirst; v.leads(); {
 		more, err := v.deliver(target, most)
+		v.note(target, err)
 		if err == nil && !more {
 			break
 		}
@@ -253,8 +262,39 @@ func (v *mover) courier(target queue.QueueID) {
 	}
 	v.mu.Lock()
 	delete(v.busy, target)
+	delete(v.refused, target)
 	v.mu.Unlock()
 	v.kick() // for what came between, or as the leader of a new term
+}
+
+// note keeps why a target did not get its next letters.
+func (v *mover) note(target queue.QueueID, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(v.refused, target)
+	case errors.Is(err, errWait):
+		v.refused[target] = "a target is full"
+	default:
+		v.refused[target] = "a target does not answer"
+	}
+}
+
+// reason tells why dead letters wait; empty if they do not, or go as fast as they can.
+func (v *mover) reason() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.homeless {
+		return "no queue takes them: the dead-letter exchange is missing or has no binding for them"
+	}
+	least := queue.QueueID(0)
+	for target := range v.refused {
+		if least == 0 || target < least {
+			least = target
+		}
+	}
+	return v.refused[least]
 }
 
 // deliver brings a target one run of so many messages at most. more is false if nothing waited.

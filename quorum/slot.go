@@ -122,7 +122,7 @@ func appendStatus(dst []byte, st *QueueStatus) []byte {
 	for _, n := range c.Numbers() {
 		dst = codec.AppendUvarint(dst, *n)
 	}
-	return dst
+	return codec.AppendString(dst, st.PendingReason)
 }
 
 func readStatus(r *codec.Reader) QueueStatus {
@@ -140,6 +140,7 @@ func readStatus(r *codec.Reader) QueueStatus {
 	for _, n := range c.Numbers() {
 		*n = r.Uvarint()
 	}
+	st.PendingReason = r.String()
 	st.BodyBytesInMemory, st.DiskBytes = int64(memory), int64(disk)
 	c.NextSeq = queue.Seq(nextSeq)
 	return st

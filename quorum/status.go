@@ -32,6 +32,8 @@ type QueueStatus struct {
 	// Checkpoint is the log index of the last durable checkpoint.
 	Checkpoint uint64
 	Counts     queue.Counts
+	// PendingReason tells why dead letters wait, as far as the queue's leader knows and this node has heard from it; empty otherwise.
+	PendingReason string
 	// BodyBytesInMemory and DiskBytes are what its messages take on this node.
 	BodyBytesInMemory, DiskBytes int64
 }

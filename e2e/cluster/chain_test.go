@@ -13,7 +13,7 @@ func TestKilledNodesKeepDeadLettersOnce(t *testing.T) {
 	if !harness.Full() {
 		t.Skip("takes minutes")
 	}
-	const messages, kills = 100_000, 15
+	const messages, kills, perSecond = 100_000, 15, 3000
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -24,10 +24,10 @@ func TestKilledNodesKeepDeadLettersOnce(t *testing.T) {
 			return alive[rand.IntN(len(alive))].AMQPURL()
 		}
 		return c.Nodes[0].AMQPURL()
-	}, messages)
+	}, messages, perSecond)
 	for kill := range kills {
 		at := messages*kill/kills + rng.IntN(messages/kills)
-		harness.Eventually(t, serveTimeout, func() error { return chain.Reached(at) })
+		harness.Eventually(t, time.Minute, func() error { return chain.Reached(at) })
 		victims := []*harness.Node{c.Nodes[rng.IntN(len(c.Nodes))]}
 		if kill == kills-1 {
 			victims = c.Nodes

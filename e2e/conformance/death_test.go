@@ -92,17 +92,24 @@ func (m *mortal) acked(t *testing.T, queue string) amqp.Delivery {
 	return d
 }
 
-// waiting waits until so many dead letters wait in a queue, and none of its messages is shown as ready.
-func (m *mortal) waiting(t *testing.T, queue string, dead int) {
+// Reasons of dead letters that wait.
+const (
+	noTarget   = "no queue takes them: the dead-letter exchange is missing or has no binding for them"
+	targetFull = "a target is full"
+)
+
+// waiting waits until so many dead letters wait in a queue, for a reason, and none of its messages is shown as ready.
+func (m *mortal) waiting(t *testing.T, queue string, dead int, reason string) {
 	t.Helper()
 	harness.Eventually(t, eventTimeout, func() error {
 		var q struct {
-			Ready int `json:"messages"`
-			Dead  int `json:"messages_dlx"`
+			Ready  int    `json:"messages"`
+			Dead   int    `json:"messages_dlx"`
+			Reason string `json:"dlx_pending_reason"`
 		}
 		m.broker.Get(t, harness.Path("queues", "/", queue), &q)
-		if q.Ready != 0 || q.Dead != dead {
-			return fmt.Errorf("%s has %d messages and %d dead letters, want 0 and %d", queue, q.Ready, q.Dead, dead)
+		if q.Ready != 0 || q.Dead != dead || q.Reason != reason {
+			return fmt.Errorf("%s has %d messages and %d dead letters (%q), want 0 and %d (%q)", queue, q.Ready, q.Dead, q.Reason, dead, reason)
 		}
 		return nil
 	})
@@ -265,10 +272,10 @@ func laterTarget(t *testing.T, m *mortal) {
 		bodies = append(bodies, strconv.Itoa(i))
 	}
 	m.publish(t, source, bodies...)
-	m.waiting(t, source, many)
+	m.waiting(t, source, many, noTarget)
 	later := m.declare(t, "later", nil)
 	m.holds(t, later, many)
-	m.waiting(t, source, 0)
+	m.waiting(t, source, 0, "")
 	m.publish(t, source, bodies...)
 	m.holds(t, later, 2*many)
 	for range 2 {
@@ -427,7 +434,7 @@ func fullTarget(t *testing.T, m *mortal) {
 	last := get(t, m.ch, source, bodies...)[many-1]
 	settled(t, last.Nack(true, false))
 	m.holds(t, target, room)
-	m.waiting(t, source, many-room)
+	m.waiting(t, source, many-room, targetFull)
 	for i := range many {
 		if d := m.acked(t, target); string(d.Body) != strconv.Itoa(i) {
 			t.Fatalf("message %s arrives in place of %d", d.Body, i)
@@ -436,7 +443,7 @@ func fullTarget(t *testing.T, m *mortal) {
 			t.Fatalf("the target has %d messages (%v), its limit is %d", d.Messages, err, room)
 		}
 	}
-	m.waiting(t, source, 0)
+	m.waiting(t, source, 0, "")
 	m.holds(t, target, 0)
 }
 
@@ -465,7 +472,7 @@ func TestPoisonIsParked(t *testing.T) {
 				}
 				return err
 			})
-			m.waiting(t, q, 0)
+			m.waiting(t, q, 0, "")
 		})
 	}
 	m := &mortal{newPair(t, b), harness.Quorum}

@@ -28,6 +28,7 @@ const (
 type Chain struct {
 	url       func() string
 	many      int
+	pause     time.Duration // between two messages
 	published atomic.Int64
 	confirmed []atomic.Bool
 	ctx       context.Context
@@ -36,8 +37,8 @@ type Chain struct {
 	rejecter  sync.WaitGroup
 }
 
-// StartChain declares the queues and starts to publish so many messages. url names a broker that may be alive each time it is asked.
-func StartChain(t testing.TB, b *Broker, url func() string, many int) *Chain {
+// StartChain declares the queues and starts to publish so many messages, so many per second; 0 is as fast as they are confirmed. url names a broker that may be alive each time it is asked.
+func StartChain(t testing.TB, b *Broker, url func() string, many, perSecond int) *Chain {
 	t.Helper()
 	ch := b.Channel(t)
 	to := func(queue string) amqp.Table {
@@ -51,6 +52,9 @@ func StartChain(t testing.TB, b *Broker, url func() string, many int) *Chain {
 		}
 	}
 	c := &Chain{url: url, many: many, confirmed: make([]atomic.Bool, many)}
+	if perSecond > 0 {
+		c.pause = time.Second / time.Duration(perSecond)
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	t.Cleanup(func() {
 		c.stop()
@@ -89,7 +93,7 @@ func (c *Chain) publish() {
 	if err != nil || ch.Confirm(false) != nil {
 		return
 	}
-	first := c.Published()
+	first, began := c.Published(), time.Now()
 	over := conn.NotifyClose(make(chan *amqp.Error, 1))
 	slots := make(chan struct{}, chainWindow)
 	answers := ch.NotifyPublish(make(chan amqp.Confirmation, chainWindow))
@@ -104,6 +108,7 @@ func (c *Chain) publish() {
 		}
 	}()
 	for n := first; n < c.many; n++ {
+		time.Sleep(time.Until(began.Add(time.Duration(n-first) * c.pause)))
 		select {
 		case slots <- struct{}{}:
 		case <-over:

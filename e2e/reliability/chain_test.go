@@ -25,7 +25,7 @@ func TestKillNineKeepsDeadLettersOnce(t *testing.T) {
 	b := harness.Start(t, harness.Options{Patience: patienceFor(kills)})
 	b.AwaitHTTP(t)
 	began := time.Now()
-	c := harness.StartChain(t, b, b.AMQPURL, messages)
+	c := harness.StartChain(t, b, b.AMQPURL, messages, 0)
 	for kill := range kills {
 		// Somewhere in its part of the publishes, the last one when they have ended and letters are under way.
 		at := messages
