@@ -153,6 +153,7 @@ func TestGrowAndShrink(t *testing.T) {
 	c := newRecorder()
 	s := nodes[0].h.OpenSession(c)
 	publish(t, s, c, q, 1, 100)
+	unused := declareOn(t, nodes[0].h, "unused", 1)
 	for i := 2; i <= 4; i++ {
 		m := &member{t: t, path: t.TempDir(), name: fmt.Sprintf("rabbit@n%d", i), addr: "127.0.0.1:0", join: []string{nodes[0].addr}}
 		m.start()
@@ -160,6 +161,7 @@ func TestGrowAndShrink(t *testing.T) {
 		nodes = append(nodes, m)
 	}
 	until(t, "the queue has three replicas", func() bool { return len(nodes[0].h.Catalogue().View.QueueByID(q).Members) == 3 })
+	until(t, "a queue that nobody has used has three replicas", func() bool { return len(nodes[0].h.Catalogue().View.QueueByID(unused).Members) == 3 })
 	members := memberNodes(nodes[0].h.Catalogue().View.QueueByID(q))
 	t.Logf("members %v", members)
 	outside := meta.NodeID(0)

@@ -328,8 +328,12 @@ func (c *catalogue) admit(v *meta.View) {
 // reconciler looks after the queues that this node leads: it brings the catalogue's copy of their members up to date, and grows those that have fewer replicas than they should, a few at a time.
 func (h *Host) reconciler() {
 	defer h.workers.Done()
+	looked := 0 // nodes that were up when all queues of the node had been looked at
 	for h.wait(limits.ReconcileMillis*time.Millisecond, nil) == nil {
 		h.noteAll()
+		if up := h.upNodes(); up != looked && h.wakeShort(up) {
+			looked = up
+		}
 		left := limits.GrowAtOnce
 		h.slots.Range(func(_, v any) bool {
 			if g, ok := v.(*slot).runner().(*group); ok && g.leads() && h.grow(g) {
@@ -338,6 +342,33 @@ func (h *Host) reconciler() {
 			return left > 0
 		})
 	}
+}
+
+// upNodes counts the nodes that can take replicas.
+func (h *Host) upNodes() (n int) {
+	for node := range h.Catalogue().View.Nodes() {
+		if node.Alive() && !node.Replaced && (node.ID == h.node || h.up(node.ID)) {
+			n++
+		}
+	}
+	return n
+}
+
+// wakeShort starts queues of this node that nobody has used yet and that have fewer replicas than so many nodes allow: a queue that sleeps does not grow. It reports whether that was all of them.
+func (h *Host) wakeShort(nodes int) bool {
+	left := limits.GrowAtOnce
+	for q := range h.Catalogue().View.QueuesByID() {
+		if _, member := q.MemberOn(h.node); !member || !q.Durable || len(q.Members) >= replicasWanted(q, nodes) {
+			continue
+		}
+		if s, err := h.slot(q.ID); err == nil && s.runner() == nil {
+			if left--; left < 0 {
+				return false
+			}
+			h.touch(q.ID)
+		}
+	}
+	return true
 }
 
 // grow adds one replica to a queue that this node leads if it has too few. It reports whether it did something.
