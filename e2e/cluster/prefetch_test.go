@@ -179,8 +179,8 @@ func TestSharedPrefetchOverLeaders(t *testing.T) {
 	// The death of a leader that has a share.
 	for round := range pick(1, 6) {
 		s.qos(t, 4)
-		s.awaits(t, 4)
 		fill(t, c.Nodes[0], queues, each*(1+round), each)
+		s.awaits(t, 4)
 		q := queues[1+round%2]
 		dead := c.Leader(t, q)
 		if dead == c.Nodes[0] {
