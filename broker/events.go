@@ -270,7 +270,13 @@ func (b *Broker) tellDifference(e *meta.Effect, was, now *meta.View) {
 	switch e.Kind {
 	case meta.VHostChanged:
 		b.tellVHost(was, now, e.VHost)
-	case meta.VHostDeleted:
+	case meta.VHostDeleted: // its permissions were told before, its queues are when they are swept
+		for x := range was.Bindings(e.VHost) {
+			b.tellBinding(x, false)
+		}
+		for x := range was.Exchanges(e.VHost) {
+			b.tellExchange(x, false)
+		}
 		b.event("vhost.deleted", textField("name", e.VHost), byUser(""))
 	case meta.UserChanged:
 		b.tellUser(was, now, e.User)
@@ -286,12 +292,23 @@ func (b *Broker) tellDifference(e *meta.Effect, was, now *meta.View) {
 			b.event("parameter.cleared", fields...)
 		}
 	case meta.NodeChanged:
-		if old, n := was.Node(e.Node.ID), now.Node(e.Node.ID); n != nil && n.Alive() && (old == nil || !old.Alive() || old.Boot != n.Boot) {
-			b.event("node.up", textField("node", n.Name))
-		}
+		b.tellNode(was.Node(e.Node.ID), now.Node(e.Node.ID))
 	case meta.NodeDead:
-		b.event("node.down", textField("node", e.Node.Name))
+		if n := now.Node(e.Node.ID); n == nil || !n.Alive() { // else it is back already, as NodeChanged tells
+			b.event("node.down", textField("node", e.Node.Name))
+		}
 	}
+}
+
+// tellNode tells that a node has come, and that it was gone if nobody noticed.
+func (b *Broker) tellNode(old, n *meta.Node) {
+	if n == nil || !n.Alive() || old != nil && old.Alive() && old.Boot == n.Boot {
+		return
+	}
+	if old != nil && old.Alive() {
+		b.event("node.down", textField("node", n.Name))
+	}
+	b.event("node.up", textField("node", n.Name))
 }
 
 func (b *Broker) tellVHost(was, now *meta.View, name string) {
@@ -311,6 +328,9 @@ func (b *Broker) tellVHost(was, now *meta.View, name string) {
 		textField("name", name), textField("description", h.Description), textsField("tags", h.Tags), textField("default_queue_type", kind), boolField("tracing", h.Tracing), byUser(""),
 	}
 	if old == nil {
+		for x := range now.Exchanges(name) {
+			b.tellExchange(x, true)
+		}
 		b.event("vhost.created", fields...)
 	} else {
 		b.event("vhost.updated", fields...)

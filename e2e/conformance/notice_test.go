@@ -21,6 +21,8 @@ func TestNotices(t *testing.T) {
 		"events of topology":    topologyEvents,
 		"events of connections": connectionEvents,
 		"events of users":       userEvents,
+		"events of limits":      limitEvents,
+		"events of a vhost":     vhostEvents,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newPair(t, b)) })
 	}
@@ -175,6 +177,66 @@ func firehoseOfCommits(t *testing.T, p *pair) {
 		t.Errorf("%q is traced", d.Body)
 	}
 	has(t, d, amqp.Table{"routing_keys": []any{queue, "blind"}, "routed_queues": []any{queue}, "channel": int32(1)})
+}
+
+// limitEvents: limits and topic permissions are told when they are set and when they go.
+func limitEvents(t *testing.T, p *pair) {
+	const user, vhost = "e2e-event-limited", "e2e-event-limits"
+	p.broker.API(t, http.MethodDelete, "/api/users/"+user, nil)
+	p.broker.API(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
+	p.changes(t, http.MethodPut, "/api/vhosts/"+vhost, map[string]any{})
+	p.changes(t, http.MethodPut, "/api/users/"+user, map[string]any{"password": "x", "tags": ""})
+	events := p.spy(t, "amq.rabbitmq.event", "#")
+	p.changes(t, http.MethodPut, "/api/vhost-limits/"+vhost+"/max-queues", map[string]any{"value": 9})
+	has(t, told(t, events, "vhost.limits.set", amqp.Table{"name": "limits"}), amqp.Table{"max-queues": int64(9)})
+	p.changes(t, http.MethodDelete, "/api/vhost-limits/"+vhost+"/max-queues", nil)
+	if !p.broker.External() { // 3.10 tells that an empty list is set
+		told(t, events, "vhost.limits.cleared", amqp.Table{"name": "limits", "vhost": vhost})
+	}
+	p.changes(t, http.MethodPut, "/api/user-limits/"+user+"/max-channels", map[string]any{"value": 7})
+	has(t, told(t, events, "user.limits.set", amqp.Table{"username": user}), amqp.Table{"name": "limits", "max-channels": int64(7)})
+	p.changes(t, http.MethodDelete, "/api/user-limits/"+user+"/max-channels", nil)
+	told(t, events, "user.limits.cleared", amqp.Table{"name": "limits", "username": user})
+	rights := amqp.Table{"user": user, "vhost": vhost}
+	p.changes(t, http.MethodPut, "/api/topic-permissions/"+vhost+"/"+user, map[string]any{"exchange": "amq.topic", "write": "a", "read": "b"})
+	has(t, told(t, events, "topic.permission.created", rights), amqp.Table{"exchange": "amq.topic", "write": "a", "read": "b"})
+	p.changes(t, http.MethodDelete, "/api/topic-permissions/"+vhost+"/"+user, nil)
+	told(t, events, "topic.permission.deleted", rights)
+	p.changes(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
+	p.changes(t, http.MethodDelete, "/api/users/"+user, nil)
+}
+
+// vhostEvents: a virtual host is told behind its exchanges; all that goes with it is told, too.
+func vhostEvents(t *testing.T, p *pair) {
+	const vhost = "e2e-event-whole"
+	p.broker.API(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
+	events := p.spy(t, "amq.rabbitmq.event", "#")
+	p.changes(t, http.MethodPut, "/api/vhosts/"+vhost, map[string]any{})
+	has(t, told(t, events, "exchange.created", amqp.Table{"vhost": vhost, "name": "amq.rabbitmq.trace"}), amqp.Table{"type": "topic", "durable": true, "internal": true})
+	told(t, events, "vhost.created", amqp.Table{"name": vhost})
+	p.changes(t, http.MethodPut, "/api/permissions/"+vhost+"/guest", map[string]any{"configure": ".*", "write": ".*", "read": ".*"})
+	p.changes(t, http.MethodPut, "/api/queues/"+vhost+"/q", map[string]any{"durable": true})
+	p.changes(t, http.MethodPut, "/api/exchanges/"+vhost+"/x", map[string]any{"type": "direct"})
+	p.changes(t, http.MethodPost, "/api/bindings/"+vhost+"/e/x/q/q", map[string]any{"routing_key": "k"})
+	p.changes(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
+	told(t, events, "permission.deleted", amqp.Table{"vhost": vhost, "user": "guest"})
+	told(t, events, "binding.deleted", amqp.Table{"vhost": vhost, "source_name": "x", "destination_name": "q", "routing_key": "k"})
+	if p.broker.External() {
+		told(t, events, "queue.deleted", amqp.Table{"vhost": vhost, "name": "q"})
+	}
+	told(t, events, "exchange.deleted", amqp.Table{"vhost": vhost, "name": "x"})
+	told(t, events, "vhost.deleted", amqp.Table{"name": vhost})
+	if !p.broker.External() {
+		told(t, events, "queue.deleted", amqp.Table{"vhost": vhost, "name": "q"})
+	}
+}
+
+// changes asks the API for something that must succeed.
+func (p *pair) changes(t *testing.T, method, path string, body any) {
+	t.Helper()
+	if a := p.broker.API(t, method, path, body); a.Status/100 != 2 {
+		t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+	}
 }
 
 func topologyEvents(t *testing.T, p *pair) {
