@@ -52,8 +52,13 @@ type Arg struct {
 	Name string
 	// PolicyKey is the key of policies that sets the same, empty if there is none.
 	PolicyKey string
-	Scope     ArgScope
-	Kind      ArgKind
+	// Merge says which value counts where argument and policy differ. Operator says that operator policies may have the key, too. Noun is what the text about a bad value in a policy calls it, if
+	// not the key.
+	Merge    Merge
+	Operator bool
+	Noun     string
+	Scope    ArgScope
+	Kind     ArgKind
 	// Min and Max bound IntArg and Min MillisArg; the texts of a value below Min depend on Min being 0 or 1.
 	Min, Max int64
 	// Words are what WordArg takes, BadWord is the tail of the text for another one; %s in it stands for the value.
@@ -85,21 +90,21 @@ const (
 
 // argTable is the one table of arguments, in the order in which a declaration is compared and checked.
 var argTable = [...]Arg{
-	{Name: "x-expires", PolicyKey: "expires", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Relaxed: true, Served: true},
-	{Name: "x-message-ttl", PolicyKey: "message-ttl", Scope: bothQueues, Kind: MillisArg, Equivalence: true, Relaxed: true, Served: true},
-	{Name: argDeadLetterExchange, PolicyKey: "dead-letter-exchange", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true, Served: true},
-	{Name: argDeadLetterKey, PolicyKey: "dead-letter-routing-key", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true, Served: true},
+	{Name: "x-expires", PolicyKey: "expires", Merge: LeastWins, Operator: true, Noun: "queue expiry", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Relaxed: true, Served: true},
+	{Name: "x-message-ttl", PolicyKey: "message-ttl", Merge: LeastWins, Operator: true, Noun: "message TTL", Scope: bothQueues, Kind: MillisArg, Equivalence: true, Relaxed: true, Served: true},
+	{Name: argDeadLetterExchange, PolicyKey: "dead-letter-exchange", Noun: "dead letter exchange name", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true, Served: true},
+	{Name: argDeadLetterKey, PolicyKey: "dead-letter-routing-key", Noun: "dead letter routing key", Scope: bothQueues, Kind: TextArg, Equivalence: true, Relaxed: true, Served: true},
 	{
 		Name: "x-dead-letter-strategy", PolicyKey: "dead-letter-strategy", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"at-most-once", "at-least-once"}, BadWord: "invalid_dlx_strategy", Equivalence: true, Served: true,
 	},
-	{Name: "x-max-length", PolicyKey: "max-length", Scope: bothQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
-	{Name: "x-max-length-bytes", PolicyKey: "max-length-bytes", Scope: allQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
-	{Name: "x-max-in-memory-length", PolicyKey: "max-in-memory-length", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
-	{Name: "x-max-in-memory-bytes", PolicyKey: "max-in-memory-bytes", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
+	{Name: "x-max-length", PolicyKey: "max-length", Merge: LeastWins, Operator: true, Noun: "maximum length", Scope: bothQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
+	{Name: "x-max-length-bytes", PolicyKey: "max-length-bytes", Merge: LeastWins, Operator: true, Noun: "maximum length in bytes", Scope: allQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
+	{Name: "x-max-in-memory-length", PolicyKey: "max-in-memory-length", Merge: LeastWins, Operator: true, Noun: "maximum memory in bytes", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
+	{Name: "x-max-in-memory-bytes", PolicyKey: "max-in-memory-bytes", Merge: LeastWins, Operator: true, Noun: "maximum memory in bytes", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
 	{Name: "x-max-priority", Scope: bothQueues, Kind: IntArg, Max: priorityMax, Equivalence: true, Served: true},
 	{
-		Name: "x-overflow", PolicyKey: "overflow", Scope: bothQueues, Kind: WordArg,
+		Name: "x-overflow", PolicyKey: "overflow", Merge: PolicyWinsOnQuorum, Operator: true, Noun: "overflow value", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"drop-head", "reject-publish", "reject-publish-dlx"}, BadWord: "invalid_overflow", Equivalence: true, Served: true,
 	},
 	{Name: "x-single-active-consumer", Scope: bothQueues, Kind: BoolArg, Equivalence: true, Relaxed: true, Served: true},
@@ -108,25 +113,29 @@ var argTable = [...]Arg{
 		Words: []string{"", "undefined", TypeClassic, TypeQuorum, TypeStream}, BadWord: queueTypeProblem, Served: true,
 	},
 	{
-		Name: "x-queue-leader-locator", PolicyKey: "queue-leader-locator", Scope: allQueues, Kind: WordArg,
+		Name: "x-queue-leader-locator", PolicyKey: "queue-leader-locator", Noun: "queue leader locator value", Scope: allQueues, Kind: WordArg,
 		Words: []string{"client-local", "balanced", "random", "least-leaders"}, BadWord: "invalid_queue_locator_arg", Equivalence: true,
 	},
 	{Name: "x-quorum-initial-group-size", Scope: bothQueues, Kind: IntArg, Min: 1, Max: intMax, Equivalence: true},
-	{Name: "x-quorum-target-group-size", PolicyKey: "target-group-size", Scope: bothQueues, Kind: IntArg, Min: 1, Max: intMax, Equivalence: true},
-	{Name: "x-member-placement-tag", PolicyKey: "member-placement-tag", Scope: bothQueues, Kind: TextArg, Equivalence: true},
-	{Name: "x-delivery-limit", PolicyKey: "delivery-limit", Scope: bothQueues, Kind: IntArg, Min: -intMax - 1, Max: intMax, Equivalence: true, Served: true},
+	{Name: "x-quorum-target-group-size", PolicyKey: "target-group-size", Merge: GreatestWins, Operator: true, Scope: bothQueues, Kind: IntArg, Min: 1, Max: intMax, Equivalence: true},
+	{Name: "x-member-placement-tag", PolicyKey: "member-placement-tag", Operator: true, Scope: bothQueues, Kind: TextArg, Equivalence: true},
+	{Name: "x-delivery-limit", PolicyKey: "delivery-limit", Merge: LeastLimitWins, Operator: true, Scope: bothQueues, Kind: IntArg, Min: -intMax - 1, Max: intMax, Equivalence: true, Served: true},
 	{
-		Name: "x-delayed-retry-type", PolicyKey: "delayed-retry-type", Scope: bothQueues, Kind: WordArg,
+		Name: "x-delivery-limit-counts", PolicyKey: "delivery-limit-counts", Merge: PolicyWins, Scope: bothQueues, Kind: WordArg,
+		Words: []string{"failures", "all"}, BadWord: "invalid_delivery_limit_counts", Equivalence: true, Served: true,
+	},
+	{
+		Name: "x-delayed-retry-type", PolicyKey: "delayed-retry-type", Merge: PolicyWins, Operator: true, Scope: bothQueues, Kind: WordArg,
 		Words: []string{"disabled", "all", "failed", "returned"}, BadWord: "invalid_delayed_retry_type", Equivalence: true, Served: true,
 	},
-	{Name: "x-delayed-retry-min", PolicyKey: "delayed-retry-min", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
-	{Name: "x-delayed-retry-max", PolicyKey: "delayed-retry-max", Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
+	{Name: "x-delayed-retry-min", PolicyKey: "delayed-retry-min", Merge: LeastWins, Operator: true, Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
+	{Name: "x-delayed-retry-max", PolicyKey: "delayed-retry-max", Merge: LeastWins, Operator: true, Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
 	{
-		Name: "x-consumer-timeout", PolicyKey: "consumer-timeout", Scope: bothQueues | ConsumerScope, Kind: IntArg, Max: intMax,
+		Name: "x-consumer-timeout", PolicyKey: "consumer-timeout", Merge: LeastWins, Scope: bothQueues | ConsumerScope, Kind: IntArg, Max: intMax,
 		Equivalence: true,
 	},
 	{
-		Name: "x-consumer-disconnected-timeout", PolicyKey: "consumer-disconnected-timeout", Scope: bothQueues, Kind: IntArg,
+		Name: "x-consumer-disconnected-timeout", PolicyKey: "consumer-disconnected-timeout", Merge: LeastWins, Scope: bothQueues, Kind: IntArg,
 		Max: intMax, Equivalence: true,
 	},
 	{Name: "x-message-deduplication", PolicyKey: "message-deduplication", Scope: bothQueues | ExchangeScope, Kind: LooseBoolArg, Equivalence: true},
@@ -134,19 +143,19 @@ var argTable = [...]Arg{
 	{Name: "x-cache-ttl", PolicyKey: "cache-ttl", Scope: bothQueues | ExchangeScope, Kind: AnyArg},
 	{Name: "x-cache-persistence", PolicyKey: "cache-persistence", Scope: bothQueues | ExchangeScope, Kind: AnyArg},
 	{
-		Name: "x-queue-mode", PolicyKey: "queue-mode", Scope: bothQueues, Kind: WordArg,
+		Name: "x-queue-mode", PolicyKey: "queue-mode", Noun: "queue-mode value", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"default", "lazy"}, BadWord: queueModeProblem, Ignored: true,
 	},
-	{Name: "x-queue-version", PolicyKey: "queue-version", Scope: bothQueues, Kind: IntArg, Max: 2, BadWord: queueVersionProblem, Ignored: true},
+	{Name: "x-queue-version", PolicyKey: "queue-version", Operator: true, Noun: "queue-version value", Scope: bothQueues, Kind: IntArg, Max: 2, BadWord: queueVersionProblem, Ignored: true},
 	{Name: "x-queue-master-locator", PolicyKey: "queue-master-locator", Scope: bothQueues, Kind: AnyArg, Ignored: true},
 	{Name: "x-max-age", PolicyKey: "max-age", Scope: StreamScope, Kind: AgeArg, BadWord: "invalid_max_age", Equivalence: true},
 	{
-		Name: "x-stream-max-segment-size-bytes", PolicyKey: "stream-max-segment-size-bytes", Scope: StreamScope, Kind: IntArg,
+		Name: "x-stream-max-segment-size-bytes", PolicyKey: "stream-max-segment-size-bytes", Noun: "segment size", Scope: StreamScope, Kind: IntArg,
 		Max: 3_000_000_000, Equivalence: true,
 	},
 	{Name: "x-stream-filter-size-bytes", PolicyKey: "stream-filter-size-bytes", Scope: StreamScope, Kind: IntArg, Max: 255, Equivalence: true},
 	{Name: "x-initial-cluster-size", PolicyKey: "initial-cluster-size", Scope: StreamScope, Kind: IntArg, Min: 1, Max: intMax, Equivalence: true},
-	{Name: argAlternateExchange, PolicyKey: "alternate-exchange", Scope: ExchangeScope, Kind: TextArg, Equivalence: true, Served: true},
+	{Name: argAlternateExchange, PolicyKey: "alternate-exchange", Noun: "alternate exchange name", Scope: ExchangeScope, Kind: TextArg, Equivalence: true, Served: true},
 	{Name: "x-priority", Scope: ConsumerScope, Kind: IntArg, Min: -intMax - 1, Max: intMax, Served: true},
 	{Name: "x-cancel-on-ha-failover", Scope: bothConsumers, Kind: BoolArg, Ignored: true},
 	{Name: "x-stream-offset", Scope: StreamConsumerScope, Kind: AnyArg},

@@ -33,7 +33,7 @@ func (m *Machine) Check() error {
 		}
 	}
 	for number, h := range v.condemned.All() {
-		if number >= v.nextCondemned || h.queues.Len() == 0 || h.exchanges.Len()+h.bySource.Len()+h.byDestination.Len()+h.permissions.Len()+h.topics.Len()+len(h.limits) > 0 {
+		if number >= v.nextCondemned || h.queues.Len() == 0 || h.exchanges.Len()+h.bySource.Len()+h.byDestination.Len()+h.permissions.Len()+h.topics.Len()+len(h.limits)+h.policies.len() > 0 {
 			return fmt.Errorf("condemned virtual host %q has number %d of %d and %d queues", h.Name, number, v.nextCondemned, h.queues.Len())
 		}
 		if err := count(h); err != nil {
@@ -136,6 +136,9 @@ func (v *View) checkVHost(h *vhost) error {
 	if err := checkLimits(h.limits); err != nil {
 		return err
 	}
+	if err := checkPolicies(h); err != nil {
+		return err
+	}
 	if h.bySource.Len() != h.byDestination.Len() {
 		return fmt.Errorf("%d bindings by source, %d by destination", h.bySource.Len(), h.byDestination.Len())
 	}
@@ -159,6 +162,28 @@ func (v *View) checkVHost(h *vhost) error {
 	for to, n := range h.bound.All() {
 		if counts[to] != n {
 			return fmt.Errorf("%d bindings to %q are counted, there are %d", n, to, counts[to])
+		}
+	}
+	return nil
+}
+
+// checkPolicies verifies that policies stand under their names and that objects have what they give.
+func checkPolicies(h *vhost) error {
+	for kind := range h.policies {
+		for name, p := range h.policies[kind].All() {
+			if p.Name != name || p.VHost != h.Name || kindOfPolicy(p.Operator) != kind {
+				return fmt.Errorf("policy %q stands under %q", p.Name, name)
+			}
+		}
+	}
+	for name, x := range h.exchanges.All() {
+		if a := h.policies.attachExchange(x); a != x.Policies {
+			return fmt.Errorf("exchange %q has policies %v, not %v", name, x.Policies, a)
+		}
+	}
+	for name, q := range h.queues.All() {
+		if a := h.policies.attachQueue(q); a != q.Policies {
+			return fmt.Errorf("queue %q has policies %v, not %v", name, q.Policies, a)
 		}
 	}
 	return nil

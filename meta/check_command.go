@@ -41,6 +41,11 @@ func (v *View) Check(c *Command) Reply {
 		return v.checkLimit(c.Limit, v.VHost(c.VHost.Name) != nil, ReasonNoVHost, MaxConnections, MaxQueues)
 	case OpSetUserLimit:
 		return v.checkLimit(c.Limit, v.User(c.User.Name) != nil, ReasonNoUser, MaxConnections, MaxChannels)
+	case OpPutPolicy:
+		if v.VHost(c.Policy.VHost) == nil {
+			return Reply{Reason: ReasonNoVHost}
+		}
+		return CheckPolicy(&c.Policy)
 	case OpPutVHost:
 		if t := c.VHost.DefaultQueueType; t != "" && !servedType(t) {
 			return Reply{Reason: ReasonInvalidArg, Field: "default_queue_type", Detail: strings.Replace(queueTypeProblem, "%s", t, 1)}
@@ -161,7 +166,7 @@ func (v *View) checkLimit(l Limit, exists bool, missing Reason, known ...string)
 func checkLengths(c *Command) Reply {
 	for _, f := range [...]struct{ field, text string }{
 		{"name", c.Name}, {"node", c.Node.Name}, {"vhost", c.VHost.Name}, {"user", c.User.Name}, {"exchange", c.Exchange.Name}, {"queue", c.Queue.Name},
-		{"topic", c.Topic.Exchange}, {"limit", c.Limit.Name}, {"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
+		{"topic", c.Topic.Exchange}, {"limit", c.Limit.Name}, {"policy", c.Policy.Name}, {"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
 	} {
 		if len(f.text) > NameBytesMax {
 			return Reply{Reason: ReasonTooLong, Field: f.field, Count: NameBytesMax}
@@ -174,7 +179,7 @@ func checkLengths(c *Command) Reply {
 			return Reply{Reason: ReasonTooLong, Field: f.field, Count: TextBytesMax}
 		}
 	}
-	if max(len(c.Exchange.Arguments.raw), len(c.Queue.Arguments.raw), len(c.Binding.Arguments.raw)) > ArgumentsBytesMax {
+	if max(len(c.Exchange.Arguments.raw), len(c.Queue.Arguments.raw), len(c.Binding.Arguments.raw), len(c.Policy.Definition.raw)) > ArgumentsBytesMax {
 		return Reply{Reason: ReasonTooLong, Field: "arguments", Count: ArgumentsBytesMax}
 	}
 	for _, tags := range [...][]string{c.VHost.Tags, c.User.Tags} {

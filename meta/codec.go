@@ -33,6 +33,8 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = appendLimit(codec.AppendString(dst, c.VHost.Name), c.Limit)
 	case OpSetUserLimit, OpClearUserLimit:
 		dst = appendLimit(codec.AppendString(dst, c.User.Name), c.Limit)
+	case OpPutPolicy, OpDeletePolicy:
+		dst = appendPolicy(dst, &c.Policy)
 	case OpDeclareExchange:
 		dst = appendExchange(dst, &c.Exchange)
 	case OpDeleteExchange:
@@ -100,6 +102,8 @@ func decodeCommand(r *codec.Reader, c *Command) {
 		c.VHost.Name, c.Limit = r.String(), decodeLimit(r)
 	case OpSetUserLimit, OpClearUserLimit:
 		c.User.Name, c.Limit = r.String(), decodeLimit(r)
+	case OpPutPolicy, OpDeletePolicy:
+		c.Policy = decodePolicy(r)
 	case OpDeclareExchange:
 		c.Exchange = decodeExchange(r)
 	case OpDeleteExchange:

@@ -151,6 +151,26 @@ func decodeLimits(r *codec.Reader) (limits []Limit) {
 // limitBytesMin is the length of the shortest encoded limit.
 const limitBytesMin = 9
 
+func appendPolicy(dst []byte, p *Policy) []byte {
+	dst = codec.AppendString(dst, p.VHost)
+	dst = codec.AppendString(dst, p.Name)
+	dst = codec.AppendBool(dst, p.Operator)
+	dst = codec.AppendString(dst, p.Pattern)
+	dst = codec.AppendUint8(dst, uint8(p.ApplyTo))
+	dst = codec.AppendUint64(dst, uint64(p.Priority))
+	return codec.AppendString(dst, p.Definition.raw)
+}
+
+// policyBytesMin is the length of the shortest encoded policy.
+const policyBytesMin = 14
+
+func decodePolicy(r *codec.Reader) Policy {
+	return Policy{
+		VHost: r.String(), Name: r.String(), Operator: r.Bool(), Pattern: r.String(), ApplyTo: ApplyTo(r.Uint8()), Priority: int64(r.Uint64()),
+		Definition: decodeArguments(r),
+	}
+}
+
 func appendExchange(dst []byte, x *Exchange) []byte {
 	dst = codec.AppendString(dst, x.VHost)
 	dst = codec.AppendString(dst, x.Name)

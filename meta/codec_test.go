@@ -26,6 +26,7 @@ func full(op Op) Command {
 		Permission: Permission{User: "u", VHost: "v", Configure: "c", Write: "w", Read: "r"},
 		Topic:      TopicPermission{User: "u", VHost: "v", Exchange: "x", Write: "w", Read: "r"},
 		Limit:      Limit{Name: "l", Value: -1},
+		Policy:     Policy{VHost: "v", Name: "p", Operator: true, Pattern: "q", ApplyTo: ApplyToStreams, Priority: -5, Definition: args("max-length", amqp.Int64(1))},
 		Exchange:   Exchange{VHost: "v", Name: "x", Type: "topic", Durable: true, AutoDelete: true, Internal: true, Arguments: args("k", amqp.Int32(1))},
 		Queue: Queue{
 			ID: 1024, VHost: "v", Name: "q", Type: "quorum", Durable: true, AutoDelete: true, Exclusive: true, Owner: owner, Arguments: args("k", amqp.Longstr("s")),
@@ -41,7 +42,7 @@ func full(op Op) Command {
 }
 
 func TestCommandCodecRoundTrip(t *testing.T) {
-	for op := OpFound; op <= OpClearUserLimit; op++ {
+	for op := OpFound; op <= OpDeletePolicy; op++ {
 		c := full(op)
 		first := AppendCommand(nil, &c)
 		var d Command
@@ -86,6 +87,8 @@ func checkDecoded(t *testing.T, c, d *Command) {
 		want.VHost.Name, want.Limit = "v", c.Limit
 	case OpSetUserLimit, OpClearUserLimit:
 		want.User.Name, want.Limit = "u", c.Limit
+	case OpPutPolicy, OpDeletePolicy:
+		want.Policy = c.Policy
 	case OpDeclareExchange:
 		want.Exchange = c.Exchange
 	case OpDeclareQueue:

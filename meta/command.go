@@ -69,6 +69,10 @@ const (
 	// OpSetUserLimit and OpClearUserLimit do so for User.Name. ReasonNoUser.
 	OpSetUserLimit   Op = 29
 	OpClearUserLimit Op = 30
+	// OpPutPolicy makes or replaces Policy; the same again changes nothing (Existed). ReasonNoVHost. OpDeletePolicy removes Policy{VHost, Name, Operator}; a missing one is OK with Existed false. With
+	// the entry every queue and exchange of the virtual host follows.
+	OpPutPolicy    Op = 31
+	OpDeletePolicy Op = 32
 )
 
 // Limits of the catalogue: constants of the machine's version, so that every replica agrees.
@@ -87,6 +91,8 @@ const (
 	// TopicPermissionsMax bounds the topic permissions of one virtual host, LimitsMax the limits of one virtual host or user.
 	TopicPermissionsMax = 1 << 18
 	LimitsMax           = 16
+	// PoliciesMax bounds the user policies, and the operator policies, of one virtual host.
+	PoliciesMax = 1024
 	// NameBytesMax is the length of a name on the wire (shortstr); TextBytesMax bounds free texts, hashes and patterns.
 	NameBytesMax = 255
 	TextBytesMax = 4096
@@ -108,6 +114,7 @@ type Command struct {
 	Permission Permission
 	Topic      TopicPermission
 	Limit      Limit
+	Policy     Policy
 	Exchange   Exchange
 	Queue      Queue
 	Binding    Binding

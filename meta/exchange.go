@@ -12,6 +12,7 @@ func (m *Machine) declareExchange(in *Exchange) Reply {
 		return limit("exchanges", ExchangesMax)
 	}
 	x := *in
+	x.Policies = h.policies.attachExchange(&x)
 	next := *h
 	next.exchanges = h.exchanges.Set(x.Name, &x)
 	m.setVHost(&next)

@@ -99,6 +99,10 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.changeVHostLimit(c.VHost.Name, c.Limit, c.Op == OpSetVHostLimit)
 	case OpSetUserLimit, OpClearUserLimit:
 		return m.changeUserLimit(c.User.Name, c.Limit, c.Op == OpSetUserLimit)
+	case OpPutPolicy:
+		return m.putPolicy(&c.Policy)
+	case OpDeletePolicy:
+		return m.deletePolicy(&c.Policy)
 	}
 	invariant.Failf("catalogue command of unknown op %d", c.Op)
 	return Reply{}

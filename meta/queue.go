@@ -37,6 +37,9 @@ func (m *Machine) declareQueue(at machine.Stamp, in *Queue) Reply {
 	m.v.nextQueue++
 	q.CreatedMillis = at.NowMillis
 	q.ConfigVersion, q.AbortedToken = 1, 0
+	if q.Policies = h.policies.attachQueue(&q); !q.Policies.Definition.Empty() {
+		q.ConfigVersion = 2
+	}
 	next := *h
 	next.queues = h.queues.Set(q.Name, &q)
 	m.setVHost(&next)

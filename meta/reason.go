@@ -59,6 +59,8 @@ const (
 	ReasonQueuesMax Reason = 25
 	// ReasonUnknownLimit: there is no limit of the name Field.
 	ReasonUnknownLimit Reason = 26
+	// ReasonInvalidPolicy: Detail is RabbitMQ's text.
+	ReasonInvalidPolicy Reason = 27
 )
 
 // String returns a short name for logs and scripts.
@@ -66,7 +68,7 @@ func (r Reason) String() string {
 	names := [...]string{
 		"ok", "no-vhost", "no-exchange", "no-queue", "no-user", "no-node", "inequivalent-arg", "invalid-arg", "arg-of-other-type",
 		"invalid-arg-type", "unknown-exchange-type", "exclusive-locked", "in-use", "default-exchange", "system-exchange", "reserved-name",
-		"invalid-binding", "stale-boot", "fenced", "name-in-use", "aborted", "limit", "stream-unserved", "invalid-pattern", "too-long", "queues-max", "unknown-limit",
+		"invalid-binding", "stale-boot", "fenced", "name-in-use", "aborted", "limit", "stream-unserved", "invalid-pattern", "too-long", "queues-max", "unknown-limit", "invalid-policy",
 	}
 	if int(r) < len(names) {
 		return names[r]

@@ -58,7 +58,7 @@ func (h *history) binding() Binding {
 }
 
 func (h *history) command() Command {
-	switch h.r.IntN(30) {
+	switch h.r.IntN(32) {
 	case 0:
 		return Command{Op: OpRegisterNode, Node: Node{Name: h.pick("n1", "n2"), Token: uint64(h.r.IntN(4)), Address: h.pick("a", "b")}}
 	case 1, 2:
@@ -86,6 +86,15 @@ func (h *history) command() Command {
 		limit := Limit{Name: h.pick(MaxConnections, MaxQueues, MaxChannels), Value: int64(h.r.IntN(6)) - 1}
 		op := []Op{OpSetVHostLimit, OpClearVHostLimit, OpClearVHostLimit, OpSetUserLimit, OpClearUserLimit}[h.r.IntN(5)]
 		return Command{Op: op, VHost: VHost{Name: h.pick("/", "v")}, User: User{Name: h.pick("u", "w")}, Limit: limit}
+	case 30, 31:
+		p := Policy{
+			VHost: h.pick("/", "v"), Name: h.pick("p", "r"), Operator: h.r.IntN(2) == 0, Pattern: h.pick("", "a", "[ab]", "x"), Priority: int64(h.r.IntN(2)),
+			ApplyTo: ApplyTo(1 + h.r.IntN(6)), Definition: args(h.pick("max-length", "message-ttl", "overflow"), amqp.Int32(int32(h.r.IntN(2)))),
+		}
+		if h.r.IntN(4) == 0 {
+			return Command{Op: OpDeletePolicy, Policy: p}
+		}
+		return Command{Op: OpPutPolicy, Policy: p}
 	case 9:
 		return Command{Op: OpDeletePermission, Permission: Permission{User: h.pick("u", "w"), VHost: h.pick("/", "v")}}
 	case 10, 11:
@@ -206,7 +215,7 @@ func TestSameLogSameBytes(t *testing.T) {
 // A history must reach what it is there to test; otherwise the tests above show nothing.
 func TestHistoriesReachEverything(t *testing.T) {
 	kinds, reasons := map[EffectKind]int{}, map[Reason]int{}
-	for seed := range uint64(20) {
+	for seed := range uint64(40) {
 		h := &history{r: rand.New(rand.NewPCG(seed, 8))}
 		m := New()
 		for i := range 600 {

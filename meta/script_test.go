@@ -111,6 +111,25 @@ func (s *session) show(out *strings.Builder, l *script.Line) {
 		for b := range v.BindingsTo(l.Arg(1), ToQueue, l.Arg(2)) {
 			fmt.Fprintln(out, printBinding(b))
 		}
+	case "policies":
+		for _, operator := range []bool{false, true} {
+			for p := range v.Policies(l.Arg(1), operator) {
+				fmt.Fprintf(out, "%s %q %s priority=%d operator=%v%s\n", p.Name, p.Pattern, p.ApplyTo, p.Priority, operator, printArguments(p.Definition))
+			}
+		}
+	case "effective":
+		names := l.Args[3:]
+		get := func(name string) (amqp.Value, bool) { return v.Exchange(l.Arg(1), l.Arg(2)).Effective(name) }
+		if q := v.Queue(l.Arg(1), l.Arg(2)); q != nil {
+			get = q.Effective
+			fmt.Fprintf(out, "version=%d", q.ConfigVersion)
+		}
+		for _, name := range names {
+			if value, ok := get(name); ok {
+				fmt.Fprintf(out, " %s=%v", name, value)
+			}
+		}
+		fmt.Fprintln(out)
 	case "nodes":
 		for n := range v.Nodes() {
 			fmt.Fprintln(out, printNode(n))
@@ -168,6 +187,10 @@ func parseCommand(l *script.Line) Command {
 		} else {
 			c.User.Name = l.Arg(1)
 		}
+	case "policy", "delete-policy":
+		c.Op = map[string]Op{"policy": OpPutPolicy, "delete-policy": OpDeletePolicy}[l.Verb]
+		c.Policy = Policy{VHost: l.Arg(0), Name: l.Arg(1), Operator: l.Has("operator"), Pattern: l.Text("pattern", ""), Priority: l.Int("priority", 0), Definition: parseArguments(l)}
+		c.Policy.ApplyTo, _ = ParseApplyTo(l.Text("to", "all"))
 	case "sweep":
 		c.Op = OpSweep
 	case "drop-owned":
@@ -394,7 +417,14 @@ func printExchange(x *Exchange) string {
 			s += f.word
 		}
 	}
-	return s + printArguments(x.Arguments)
+	return s + printArguments(x.Arguments) + printPolicies(x.Policies)
+}
+
+func printPolicies(a Attached) string {
+	if a == (Attached{}) {
+		return ""
+	}
+	return fmt.Sprintf(" policies=%s/%s%s", a.Policy, a.Operator, printArguments(a.Definition))
 }
 
 func printArguments(a Arguments) string {
@@ -421,7 +451,7 @@ func printQueue(q *Queue) string {
 	if q.AbortedToken != 0 {
 		s += fmt.Sprintf(" aborted=%d", q.AbortedToken)
 	}
-	return s + printArguments(q.Arguments)
+	return s + printArguments(q.Arguments) + printPolicies(q.Policies)
 }
 
 func printBinding(b *Binding) string {

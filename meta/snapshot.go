@@ -10,7 +10,9 @@ import (
 // The first octet of a snapshot is its format; a reader refuses what it does not know.
 const (
 	// snapshotFormat is what is written.
-	snapshotFormat = 2
+	snapshotFormat = 3
+	// snapshotFormat2 has no policies.
+	snapshotFormat2 = 2
 	// snapshotFormat1 has no limits and no topic permissions.
 	snapshotFormat1 = 1
 )
@@ -81,14 +83,14 @@ func (h *vhost) append(dst []byte) []byte {
 	for _, p := range h.topics.All() {
 		dst = appendTopicPermission(dst, p)
 	}
-	return dst
+	return appendPolicies(dst, h)
 }
 
 // Restore builds the machine that a snapshot was taken of. A snapshot that is cut, malformed or breaks an invariant is refused.
 func Restore(src []byte) (*Machine, error) {
 	r := codec.NewReader(src)
 	format := r.Uint8()
-	if format != snapshotFormat && format != snapshotFormat1 {
+	if format > snapshotFormat || format < snapshotFormat1 {
 		return nil, ErrSnapshotFormat
 	}
 	m := New()
@@ -173,6 +175,23 @@ func (v *View) restoreVHost(r *codec.Reader, format uint8) *vhost {
 	for range r.Count(topicBytesMin) {
 		p := decodeTopicPermission(r)
 		h.topics = h.topics.Set(topicKey(p.User, p.Exchange), &p)
+	}
+	if format == snapshotFormat2 {
+		return h
+	}
+	for range r.Count(policyBytesMin) {
+		p := decodePolicy(r)
+		kind := kindOfPolicy(p.Operator)
+		h.policies[kind] = h.policies[kind].Set(p.Name, compilePolicy(&p))
+	}
+	if h.policies.len() == 0 {
+		return h
+	}
+	for _, x := range h.exchanges.All() {
+		x.Policies = h.policies.attachExchange(x)
+	}
+	for _, q := range h.queues.All() {
+		q.Policies = h.policies.attachQueue(q)
 	}
 	return h
 }

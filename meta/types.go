@@ -119,6 +119,8 @@ type Exchange struct {
 	// Internal exchanges refuse publishes of clients.
 	Internal  bool
 	Arguments Arguments
+	// Policies is set by the catalogue.
+	Policies Attached
 }
 
 // The queue types that Warren serves. They are the values of x-queue-type.
@@ -141,6 +143,8 @@ type Queue struct {
 	// Owner is the connection that an exclusive queue belongs to and dies with.
 	Owner     Owner
 	Arguments Arguments
+	// Policies is set by the catalogue; see Effective.
+	Policies Attached
 	// Home and HomeBoot are the incarnation of the node that a queue that is not durable lives on and dies with.
 	Home     NodeID
 	HomeBoot Boot
@@ -155,7 +159,7 @@ type Queue struct {
 	// ReplicasWanted is how many members the last change by an operator left the group: it is kept at that. 0: as many as its arguments say.
 	ReplicasWanted uint64
 	CreatedMillis  int64
-	// ConfigVersion rises with every change of what the queue's machine must know; it starts at 1.
+	// ConfigVersion rises with every change of what the queue's machine must know; it is 1 as long as that follows from the declaration alone.
 	ConfigVersion uint64
 	// AbortedToken is the highest seal token whose delete was called off; a delete with a token not above it is refused.
 	AbortedToken uint64

@@ -38,6 +38,7 @@ type vhost struct {
 	permissions cow.Map[string, *Permission]
 	// topics has the topic permissions by topicKey.
 	topics    cow.Map[string, *TopicPermission]
+	policies  policies
 	exchanges cow.Map[string, *Exchange]
 	queues    cow.Map[string, *Queue]
 	// bySource and byDestination hold the same bindings under two orders.
