@@ -187,7 +187,7 @@ func (ch *channel) declared(q *meta.Queue, what resource, noWait bool) error {
 		return errNotFound(what)
 	}
 	st, ok := ch.c.b.host.QueueStatus(q.ID)
-	_, expires := q.Arguments.Get("x-expires") // then the declaration counts as a use
+	_, expires := q.Effective("x-expires") // then the declaration counts as a use
 	if ok && st.State == quorum.StateParked && !expires && !ch.c.b.clustered() && ch.c.inflightCount.Load() == 0 {
 		ch.reply(&amqp.QueueDeclareOk{Queue: q.Name, MessageCount: count32(st.Counts.Ready), ConsumerCount: count32(st.Counts.Consumers)})
 		return nil

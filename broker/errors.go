@@ -284,7 +284,7 @@ func errReason(r *meta.Reply, what resource) *amqp.Error {
 		return amqp.Errorf(amqp.ReplyAccessRefused, "deletion of system %s not allowed", what)
 	case meta.ReasonReservedName:
 		return errReserved(what)
-	case meta.ReasonInvalidBinding:
+	case meta.ReasonInvalidBinding, meta.ReasonInvalidPolicy:
 		return amqp.Errorf(amqp.ReplyPreconditionFailed, "%s", r.Detail)
 	}
 	return errRareReason(r, what)

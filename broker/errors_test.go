@@ -71,7 +71,7 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		add(c.what, c.e)
 	}
-	for r := meta.ReasonNoVHost; r <= meta.ReasonUnknownLimit; r++ {
+	for r := meta.ReasonNoVHost; r <= meta.ReasonInvalidPolicy; r++ {
 		reply := meta.Reply{Reason: r, Field: "x-arg", Detail: "detail", Received: "none", Current: "the value '1' of type 'long'", Count: 9}
 		add("reason "+r.String(), errReason(&reply, q))
 	}

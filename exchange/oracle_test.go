@@ -71,7 +71,7 @@ func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, header
 		if b := w.naiveChoice(v, x, keys[0], headers); b != nil {
 			taken(b)
 		}
-		if ae, ok := x.Arguments.Get("alternate-exchange"); ok && !matched {
+		if ae, ok := x.Effective("alternate-exchange"); ok && !matched {
 			name, _ := ae.AsString()
 			reach(name)
 		}

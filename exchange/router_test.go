@@ -214,7 +214,15 @@ func (w *world) change(r *rand.Rand) {
 		"r": meta.TypeRandom, "l": meta.TypeLocalRandom, "rh": meta.TypeRecentHistory,
 	}
 	w.random = r.Uint64()
-	switch r.IntN(20) {
+	switch r.IntN(21) {
+	case 20:
+		p := meta.Policy{VHost: "/", Name: pick("p", "o"), Pattern: pick("", "^[a-f]", "h$", "t"), ApplyTo: meta.ApplyToAll, Priority: int64(r.IntN(2))}
+		p.Definition = meta.NewArguments(amqp.Table{{Key: "alternate-exchange", Value: amqp.Longstr(pick(exchanges...))}})
+		op := meta.OpPutPolicy
+		if r.IntN(3) == 0 {
+			op = meta.OpDeletePolicy
+		}
+		w.apply(meta.Command{Op: op, Policy: p})
 	case 0:
 		w.queue(pick("a", "b", "c", "e", "g"))
 	case 1:

@@ -53,7 +53,7 @@ func (u *update) closeExchange() {
 	}
 }
 
-// visitExchange starts an exchange anew: an exchange is never changed, only made again, and then all its bindings are new, too.
+// visitExchange starts an exchange anew: an exchange that was made again has new bindings, too.
 func (u *update) visitExchange(before, x *meta.Exchange) {
 	if x == nil {
 		u.vhost.exchanges = u.vhost.exchanges.Delete(before.Name)
@@ -63,7 +63,11 @@ func (u *update) visitExchange(before, x *meta.Exchange) {
 		return
 	}
 	c := &compiled{kind: kindOf(x.Type), internal: x.Internal}
-	if v, ok := x.Arguments.Get("alternate-exchange"); ok {
+	if old, ok := u.vhost.exchanges.Get(x.Name); ok && before != nil && before.Type == x.Type && before.Arguments == x.Arguments {
+		*c = *old // its policy changed: the bindings stay. If it was made again, those of the old one are taken out one by one.
+		c.internal, c.alternate, c.hasAlternate = x.Internal, "", false
+	}
+	if v, ok := x.Effective("alternate-exchange"); ok {
 		c.alternate, c.hasAlternate = v.AsString()
 	}
 	if c.kind == consistentHashKind {

@@ -118,6 +118,9 @@ func refusal(r *meta.Reply, what resource) error {
 	case meta.ReasonFenced, meta.ReasonStaleBoot, meta.ReasonAborted:
 		return unavailable("the node was declared dead or the operation was called off; try again")
 	}
+	if r.Reason == meta.ReasonInvalidPolicy {
+		return invalid(r.Detail)
+	}
 	return refused(broker.Refusal(r, what))
 }
 

@@ -260,7 +260,7 @@ func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount, s sp
 	w.Bool("auto_delete", x.AutoDelete)
 	w.Bool("internal", x.Internal)
 	writeArguments(w, x.Arguments)
-	w.Null("policy")
+	writeName(w, "policy", x.Policies.Policy)
 	w.Str("user_who_performed_action", "")
 	if w.Object("message_stats") {
 		if n == nil {

@@ -348,9 +348,11 @@ func (c *call) writeNodeNames(w *writer, key string, ids []meta.NodeID) {
 func (c *call) writeQueue(w *writer, r queueRow) {
 	q, st := r.queue, &r.status
 	c.writeIdentity(w, r)
-	w.Null("policy")
-	w.Null("operator_policy")
-	w.EmptyObject("effective_policy_definition")
+	writeName(w, "policy", q.Policies.Policy)
+	writeName(w, "operator_policy", q.Policies.Operator)
+	if w.want("effective_policy_definition") {
+		w.Table("effective_policy_definition", q.Policies.Definition.Table())
+	}
 	w.Null("exclusive_consumer_tag")
 	w.Null("single_active_consumer_tag")
 	w.Null("single_active_consumer_ctag")

@@ -201,6 +201,22 @@ var operations = []operation{
 	{get, "user-limits/{user}", managers, getUserLimits, "Limits of a user", paged, "", "", 0},
 	{put, "user-limits/{user}/{name}", administrators, putUserLimit, "Sets a limit of a user; a negative one bounds nothing", 0, "", "value! int", 204},
 	{del, "user-limits/{user}/{name}", administrators, deleteUserLimit, "Takes a limit of a user away", 0, "", "", 0},
+	{get, "policies", managers, userPolicies.all, "Policies", paged, "", "", 0},
+	{get, "policies/{vhost}", managers, userPolicies.ofVHost, "Policies of a virtual host", paged, "", "", 0},
+	{get, "policies/{vhost}/{name}", managers, userPolicies.get, "A policy; for policymakers", columned, "", "", 0},
+	{
+		put, "policies/{vhost}/{name}", managers, userPolicies.put, "Makes or changes a policy, which the queues and exchanges that match follow at once; for policymakers", 0, "",
+		"pattern! string, definition! object, priority int, apply-to string", 0,
+	},
+	{del, "policies/{vhost}/{name}", managers, userPolicies.delete, "Deletes a policy; for policymakers", 0, "", "", 0},
+	{get, "operator-policies", managers, operatorPolicies.all, "Operator policies", paged, "", "", 0},
+	{get, "operator-policies/{vhost}", managers, operatorPolicies.ofVHost, "Operator policies of a virtual host", paged, "", "", 0},
+	{get, "operator-policies/{vhost}/{name}", administrators, operatorPolicies.get, "An operator policy", columned, "", "", 0},
+	{
+		put, "operator-policies/{vhost}/{name}", administrators, operatorPolicies.put, "Makes or changes an operator policy, which bounds what policies and arguments give", 0, "",
+		"pattern! string, definition! object, priority int, apply-to string", 0,
+	},
+	{del, "operator-policies/{vhost}/{name}", administrators, operatorPolicies.delete, "Deletes an operator policy", 0, "", "", 0},
 
 	{get, "aliveness-test/{vhost}", managers, aliveness, "Always well, if the virtual host is there", 0, "", "", 0},
 	{get, "healthchecks/node", managers, healthy, "Always well, as in RabbitMQ", 0, "", "", 0},

@@ -57,6 +57,17 @@ func (h *history) binding() Binding {
 	return b
 }
 
+func (h *history) policy() Command {
+	p := Policy{
+		VHost: h.pick("/", "v"), Name: h.pick("p", "r"), Operator: h.r.IntN(2) == 0, Pattern: h.pick("", "a", "[ab]", "x"), Priority: int64(h.r.IntN(2)),
+		ApplyTo: ApplyTo(1 + h.r.IntN(6)), Definition: args(h.pick("max-length", "message-ttl", "overflow"), amqp.Int32(int32(h.r.IntN(2)))),
+	}
+	if h.r.IntN(4) == 0 {
+		return Command{Op: OpDeletePolicy, Policy: p}
+	}
+	return Command{Op: OpPutPolicy, Policy: p}
+}
+
 func (h *history) command() Command {
 	switch h.r.IntN(32) {
 	case 0:
@@ -87,14 +98,7 @@ func (h *history) command() Command {
 		op := []Op{OpSetVHostLimit, OpClearVHostLimit, OpClearVHostLimit, OpSetUserLimit, OpClearUserLimit}[h.r.IntN(5)]
 		return Command{Op: op, VHost: VHost{Name: h.pick("/", "v")}, User: User{Name: h.pick("u", "w")}, Limit: limit}
 	case 30, 31:
-		p := Policy{
-			VHost: h.pick("/", "v"), Name: h.pick("p", "r"), Operator: h.r.IntN(2) == 0, Pattern: h.pick("", "a", "[ab]", "x"), Priority: int64(h.r.IntN(2)),
-			ApplyTo: ApplyTo(1 + h.r.IntN(6)), Definition: args(h.pick("max-length", "message-ttl", "overflow"), amqp.Int32(int32(h.r.IntN(2)))),
-		}
-		if h.r.IntN(4) == 0 {
-			return Command{Op: OpDeletePolicy, Policy: p}
-		}
-		return Command{Op: OpPutPolicy, Policy: p}
+		return h.policy()
 	case 9:
 		return Command{Op: OpDeletePermission, Permission: Permission{User: h.pick("u", "w"), VHost: h.pick("/", "v")}}
 	case 10, 11:

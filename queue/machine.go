@@ -292,6 +292,9 @@ func (m *Machine) configure(cfg *Config) Reply {
 	return Reply{}
 }
 
+// ConfigVersion returns the version of the Config that the machine follows.
+func (m *Machine) ConfigVersion() uint64 { return m.cfg.Version }
+
 // NextDeadline returns the time at which the leader should propose an OpTick; ok is false if nothing is due ever. While bounded work is left it is the last time seen, so in the past.
 func (m *Machine) NextDeadline() (millis int64, ok bool) {
 	if len(m.returning) > 0 || m.dropped.n > 0 || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {

@@ -79,7 +79,7 @@ func (h *Host) evictAbsent(run runner, away absence, reported func(node queue.No
 // evictMillis is how long a queue waits for the attachment of a node.
 func evictMillis(q *meta.Queue) int64 {
 	if q != nil {
-		if v, ok := q.Arguments.Get("x-consumer-disconnected-timeout"); ok {
+		if v, ok := q.Effective("x-consumer-disconnected-timeout"); ok {
 			if n, ok := v.AsInt64(); ok && n > 0 {
 				return n
 			}

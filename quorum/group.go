@@ -79,7 +79,7 @@ var _ runner = (*group)(nil)
 func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group {
 	g := &group{host: h, q: q, replicaID: replicaID, started: make(chan struct{}), closed: make(chan struct{}), peers: make(map[meta.NodeID]bool)}
 	g.id, g.log = q.ID, log
-	g.m = queue.New(queueConfig(q))
+	g.m = queue.New(firstConfig(q))
 	g.disk.init(h, q.ID)
 	g.onDisk = func() *segment.Store { return g.disk.store }
 	g.mover = newMover(h, g, q.ID, g.leads)
@@ -482,7 +482,7 @@ func (g *group) follow() {
 func (g *group) takeOffice(term uint64) {
 	g.host.clock.correct()
 	for {
-		if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err == nil && g.announceDeaths() == nil {
+		if _, err := g.commit(&queue.Command{Op: queue.OpTick}); err == nil && g.announceDeaths() == nil && g.configureOnce() == nil {
 			break
 		}
 		if !g.inOffice(term) || g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
@@ -501,6 +501,7 @@ func (g *group) takeOffice(term uint64) {
 	g.starting.Do(func() { close(g.started) })
 	g.host.serve(g.id, g)
 	g.mourn() // a death that became known while this node was not ready yet
+	g.configure()
 	g.mu.Lock()
 	g.unused, g.died = g.m.Unused(), true // what a former leader may not have acted on
 	g.mu.Unlock()
@@ -520,6 +521,28 @@ func (g *group) mourn() {
 			return
 		}
 	}
+}
+
+// configure has the queue follow the catalogue's configuration of it, until it does or this node leads no more.
+func (g *group) configure() {
+	for g.leads() && g.configureOnce() != nil {
+		if g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
+			return
+		}
+	}
+}
+
+// configureOnce proposes the configuration that the catalogue has, if the machine does not have it.
+func (g *group) configureOnce() error {
+	q := g.host.Catalogue().View.QueueByID(g.id)
+	g.mu.Lock()
+	behind := q != nil && g.m.ConfigVersion() < q.ConfigVersion
+	g.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	_, err := g.commit(&queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)})
+	return err
 }
 
 // announceDeaths proposes NodeGone for every pipeline whose boot the catalogue declares dead (level-triggered, PROTOCOL 3).

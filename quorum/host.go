@@ -79,6 +79,7 @@ type Host struct {
 	sessions    atomic.Uint64
 	slots       sync.Map // meta.QueueID -> *slot
 	starter     starter
+	configurer  configurer
 	checkpoints *checkpointer
 	bodyBytes   atomic.Int64
 	started     atomic.Bool

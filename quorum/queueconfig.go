@@ -12,6 +12,13 @@ const (
 	quorumPriorityDefault = 4
 )
 
+// firstConfig is the configuration that the machine of a queue begins with on every replica, whenever that begins: as the declaration has it. What policies add comes through the log.
+func firstConfig(q *meta.Queue) queue.Config {
+	bare := *q
+	bare.Policies, bare.ConfigVersion = meta.Attached{}, 1
+	return queueConfig(&bare)
+}
+
 // queueConfig is what the machine of a queue must know (PROTOCOL 5: everything Apply reads is replicated).
 func queueConfig(q *meta.Queue) queue.Config {
 	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
@@ -51,31 +58,32 @@ func queueConfig(q *meta.Queue) queue.Config {
 	case "returned":
 		cfg.Retry = queue.RetryReturned
 	}
+	cfg.CountReturns = textArgument(q, "x-delivery-limit-counts") == "all"
 	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
 		cfg.SingleActive, _ = v.AsBool()
 	}
 	if q.Name == parkingQueue {
 		cfg.DeliveryLimit = 0
 	}
-	_, cfg.DeadLetter = q.Arguments.Get("x-dead-letter-exchange")
+	_, cfg.DeadLetter = q.Effective("x-dead-letter-exchange")
 	cfg.ParkPoison = cfg.DeliveryLimit != 0 && !cfg.DeadLetter
 	return cfg
 }
 
 func intArgument(q *meta.Queue, name string) (int64, bool) {
-	v, _ := q.Arguments.Get(name)
+	v, _ := q.Effective(name)
 	return v.AsInt64()
 }
 
 func textArgument(q *meta.Queue, name string) string {
-	v, _ := q.Arguments.Get(name)
+	v, _ := q.Effective(name)
 	s, _ := v.AsString()
 	return s
 }
 
 // surveyOf tells where a queue sends what died for a reason; nil if nowhere.
 func surveyOf(q *meta.Queue, reason queue.Reason) *deathSurvey {
-	v, ok := q.Arguments.Get("x-dead-letter-exchange")
+	v, ok := q.Effective("x-dead-letter-exchange")
 	switch {
 	case !ok && reason == queue.ReasonDeliveryLimit:
 		key := parkingQueue
@@ -85,7 +93,7 @@ func surveyOf(q *meta.Queue, reason queue.Reason) *deathSurvey {
 	}
 	s := &deathSurvey{once: textArgument(q, "x-dead-letter-strategy") == "at-most-once"}
 	s.exchange, _ = v.AsString()
-	if v, ok := q.Arguments.Get("x-dead-letter-routing-key"); ok {
+	if v, ok := q.Effective("x-dead-letter-routing-key"); ok {
 		if key, ok := v.AsString(); ok {
 			s.key = &key
 		}

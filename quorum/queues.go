@@ -106,6 +106,38 @@ type starter struct {
 	running int
 }
 
+// configurer brings queues that this node leads their new configurations, limits.StartsAtOnce at a time: a policy may change as many as there are.
+type configurer struct {
+	mu      sync.Mutex
+	waiting []*group
+	running int
+}
+
+func (c *configurer) add(g *group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, g)
+	if c.running < limits.StartsAtOnce {
+		c.running++
+		go c.run()
+	}
+}
+
+func (c *configurer) run() {
+	for {
+		c.mu.Lock()
+		if len(c.waiting) == 0 {
+			c.running, c.waiting = c.running-1, nil
+			c.mu.Unlock()
+			return
+		}
+		g := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		c.mu.Unlock()
+		g.configure()
+	}
+}
+
 func (st *starter) add(h *Host, s *slot, wanted bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -101,12 +101,10 @@ func (h *Host) reshape(q *meta.Queue) {
 		case !member:
 			h.dismiss(s, run)
 		case run.leads():
-			go func() {
-				if _, err := run.command(&queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)}); err != nil {
-					h.log.Warn("a queue's configuration did not reach it yet", "queue", q.Name, "error", err)
-				}
-			}()
+			h.configurer.add(run)
 		}
+	case *local:
+		run.put(mail{entry: queue.AppendCommandEntry(nil, h.clock.nowMillis(), &queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)})})
 	}
 }
 

@@ -72,7 +72,7 @@ func newApp(std streams) *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Commands: []*cli.Command{
 			statusCommand(std), queueCommand(std), exchangeCommand(std), bindingCommand(std), connectionCommand(std), channelCommand(std), consumerCommand(std),
-			vhostCommand(std), userCommand(std), permissionCommand(std), nodeCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std),
+			vhostCommand(std), userCommand(std), permissionCommand(std), policyCommand(std), operatorPolicyCommand(std), nodeCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std),
 			completionCommand(std), completeCommand(std), helpCommand(std),
 		},
 	}

@@ -261,6 +261,7 @@ func (at *completion) argument() string {
 func (at *completion) offer(kind, prefix, before string) []string {
 	nouns := map[string][]string{
 		"QUEUE": {"queue"}, "EXCHANGE": {"exchange"}, "VHOST": {"vhost"}, "USER": {"user"}, "NODE": {"node"}, "CONNECTION": {"connection"}, "DESTINATION": {"queue", "exchange"},
+		"POLICY": {"policy"}, "OPERATOR-POLICY": {"operator-policy"},
 	}
 	switch kind {
 	case "SHELL":

@@ -37,7 +37,7 @@ func TestCompletionCandidates(t *testing.T) {
 	w.lists = map[string]string{
 		"/api/queues/%2F": `[{"name":"orders"},{"name":"other orders"},{"name":"ord:er"}]`, "/api/queues/v": `[{"name":"of v"}]`,
 		"/api/vhosts": `[{"name":"/"},{"name":"v"}]`, "/api/nodes": `[{"name":"rabbit@one"}]`, "/api/exchanges/%2F": `[{"name":""},{"name":"events"}]`,
-		"/api/users": `[{"name":"shop"}]`, "/api/connections": `[{"name":"1.2.3.4:5 -> 6.7.8.9:5672"}]`,
+		"/api/users": `[{"name":"shop"}]`, "/api/policies/%2F": `[{"name":"limits"}]`, "/api/operator-policies/%2F": `[{"name":"bounds"}]`, "/api/connections": `[{"name":"1.2.3.4:5 -> 6.7.8.9:5672"}]`,
 	}
 	for _, c := range []struct{ line, want string }{
 		{"amqpctl que", "[queue]"},
@@ -64,6 +64,10 @@ func TestCompletionCandidates(t *testing.T) {
 		{"amqpctl permission set ", "[shop]"},
 		{"amqpctl permission topic ", "[ls set rm]"},
 		{"amqpctl permission topic set shop ", "[amq.default events]"},
+		{"amqpctl policy ", "[ls set rm]"},
+		{"amqpctl policy set ", "[limits]"},
+		{"amqpctl policy set limits ^x max-length=5 --apply-to q", "[queues quorum_queues]"},
+		{"amqpctl operator-policy rm ", "[bounds]"},
 		{"amqpctl vhost limit set ", "[/ v]"},
 		{"amqpctl vhost limit set v max-", "[max-connections max-queues]"},
 		{"amqpctl user limit rm shop max-connections max-ch", "[max-channels]"},

@@ -24,6 +24,8 @@ var listsJSON = map[string]string{
 	"/api/users":                      `[{"name":"guest","tags":["administrator","monitoring"],"password_hash":"x","hashing_algorithm":"rabbit_password_hashing_sha256","limits":{}},{"name":"old","tags":"management","password_hash":""}]`,
 	"/api/permissions":                `[{"user":"guest","vhost":"/","configure":".*","write":".*","read":""}]`,
 	"/api/topic-permissions":          `[{"user":"shop","vhost":"/","exchange":"events","write":"^{username}\\.","read":""}]`,
+	"/api/policies":                   `[{"vhost":"/","name":"limits","pattern":"^a b","apply-to":"queues","definition":{"max-length":5,"overflow":"reject-publish"},"priority":3}]`,
+	"/api/operator-policies/v":        `[{"vhost":"v","name":"bounds","pattern":"","apply-to":"all","definition":{"expires":1},"priority":0}]`,
 	"/api/vhost-limits":               `[{"vhost":"/","value":{"max-queues":7,"max-connections":5}},{"vhost":"v","value":[]}]`,
 	"/api/user-limits":                `[{"user":"shop","value":{"max-channels":10}}]`,
 	"/api/nodes":                      `[{"name":"rabbit@one","running":true,"uptime":90000,"mem_used":1048576,"processors":2},{"name":"rabbit@two","running":false}]`,
@@ -77,6 +79,14 @@ VHOST  USER   CONFIGURE  WRITE  READ
 	{"permission topic ls -A", `
 VHOST  USER  EXCHANGE  WRITE          READ
 /      shop  events    ^{username}\.  ''
+`},
+	{"policy ls -A", `
+VHOST  NAME    PATTERN  APPLIES TO  PRIORITY  DEFINITION
+/      limits  ^a b     queues             3  {"max-length":5,"overflow":"reject-publish"}
+`},
+	{"operator-policy ls -p v", `
+NAME    PATTERN  APPLIES TO  PRIORITY  DEFINITION
+bounds  ''       all                0  {"expires":1}
 `},
 	{"vhost limit ls", `
 VHOST  LIMITS

@@ -245,3 +245,17 @@ func TestPurgeAndDeleteDryRun(t *testing.T) {
 	}
 	w.asked("GET /api/queues/%2F/a", "GET /api/queues/%2F/a")
 }
+
+func TestPolicies(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	w.answers["PUT /api/policies/v/limits"] = answer{201, ""}
+	w.answers["PUT /api/operator-policies/%2F/bounds"] = answer{400, `{"error":"bad_request","reason":"Validation failed\n\n-1 is not a valid queue expiry\n"}`}
+	w.answers["DELETE /api/policies/%2F/limits"] = answer{204, ""}
+	w.want("policy set limits ^a max-length=5 overflow=reject-publish -p v --apply-to queues --priority -3", exit.OK, "", "created policy \"limits\" in vhost \"v\"\n")
+	if _, err, code := w.run("", "operator-policy", "set", "bounds", "", "expires=-1"); code != exit.Data || !strings.Contains(err, "-1 is not a valid queue expiry") {
+		t.Errorf("code %d, %q", code, err)
+	}
+	w.want("policy rm limits", exit.OK, "", "deleted policy \"limits\" in vhost \"/\"\n")
+	w.asked(`PUT /api/policies/v/limits {"apply-to":"queues","definition":{"max-length":5,"overflow":"reject-publish"},"pattern":"^a","priority":-3}`,
+		`PUT /api/operator-policies/%2F/bounds {"apply-to":"all","definition":{"expires":-1},"pattern":"","priority":0}`, "DELETE /api/policies/%2F/limits")
+}

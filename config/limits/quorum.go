@@ -37,7 +37,7 @@ const (
 	// CatalogueSnapshotEntries is how many entries the catalogue applies between two snapshots. Used by quorum.
 	CatalogueSnapshotEntries = 4_096
 
-	// StartsAtOnce bounds the replicas that a node starts at the same time. Used by quorum.
+	// StartsAtOnce bounds the replicas that a node starts, and those that it brings a new configuration, at the same time. Used by quorum.
 	StartsAtOnce = 32
 
 	// MarksMillis is how often a node notes how far its logs reach. Used by quorum.
