@@ -117,7 +117,7 @@ var foreigners = []foreign{
 	{name: "credential_validator.", reason: "this version does not check new passwords", refuse: true},
 	{name: "default_user_tags.", reason: "the first user has the tag administrator only", refuse: true},
 	{name: "default_users.", reason: "this version makes one user only", refuse: true},
-	{name: "default_policies.", reason: "this version has no policies", refuse: true},
+	{name: "default_policies.", reason: "policies are made over the HTTP API or with amqpctl", refuse: true},
 	{name: "load_definitions", reason: "this version cannot import definitions", refuse: true},
 	{name: "management.load_definitions", reason: "this version cannot import definitions", refuse: true},
 	{name: "definitions.", reason: "this version cannot import definitions", refuse: true},

@@ -169,7 +169,7 @@ func (v *View) checkVHost(h *vhost) error {
 
 // checkPolicies verifies that policies stand under their names and that objects have what they give.
 func checkPolicies(h *vhost) error {
-	for kind := range h.policies {
+	for kind := range len(h.policies) {
 		for name, p := range h.policies[kind].All() {
 			if p.Name != name || p.VHost != h.Name || kindOfPolicy(p.Operator) != kind {
 				return fmt.Errorf("policy %q stands under %q", p.Name, name)

@@ -243,8 +243,8 @@ func (m *Machine) policiesChanged(next *vhost) {
 
 func appendPolicies(dst []byte, h *vhost) []byte {
 	dst = codec.AppendUvarint(dst, uint64(h.policies.len()))
-	for _, kind := range h.policies {
-		for _, p := range kind.All() {
+	for kind := range len(h.policies) {
+		for _, p := range h.policies[kind].All() {
 			dst = appendPolicy(dst, &p.Policy)
 		}
 	}

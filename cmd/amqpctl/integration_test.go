@@ -108,12 +108,7 @@ func TestObjectsAgainstBroker(t *testing.T) {
 	cli(exit.OK, "", "permission", "topic", "set", user, "amq.topic", "^{username}", "", "--vhost", vhost)
 	shows(user+",amq.topic,^{username},", in("permission", "topic", "ls", "-o", "csv", "--columns", "user,exchange,write,read", "--no-headers")...)
 	cli(exit.OK, "", "permission", "topic", "rm", user, "amq.topic", "--vhost", vhost)
-	cli(exit.OK, "", in("policy", "set", "limits", "^po", "max-length=5", "--apply-to", "queues")...)
-	shows("limits,^po,queues,0,\"{\"\"max-length\"\":5}\"", in("policy", "ls", "-o", "csv", "--no-headers", "--columns", "name,pattern,apply-to,priority,definition")...)
-	cli(exit.Data, "", in("policy", "set", "limits", "^po", "max-length=-5")...)
-	cli(exit.OK, "", in("operator-policy", "set", "bounds", "", "expires=1000000")...)
-	cli(exit.OK, "", in("operator-policy", "rm", "bounds")...)
-	cli(exit.OK, "", in("policy", "rm", "limits")...)
+	policiesAgainstBroker(cli, shows, in)
 	cli(exit.OK, "", "vhost", "limit", "set", vhost, "max-queues", "100")
 	cli(exit.OK, "", "user", "limit", "set", user, "max-channels", "100")
 	shows(user+",max-channels=100", "user", "limit", "ls", "--filter", "user="+user, "-o", "csv", "--no-headers")
@@ -145,4 +140,13 @@ func TestObjectsAgainstBroker(t *testing.T) {
 	cli(exit.OK, "", "permission", "rm", user, "--vhost", vhost)
 	cli(exit.OK, "", "user", "rm", user)
 	cli(exit.OK, "", "vhost", "rm", vhost)
+}
+
+func policiesAgainstBroker(cli func(want exit.Code, input string, args ...string) (string, string), shows func(want string, args ...string), in func(args ...string) []string) {
+	cli(exit.OK, "", in("policy", "set", "limits", "^po", "max-length=5", "--apply-to", "queues")...)
+	shows("limits,^po,queues,0,\"{\"\"max-length\"\":5}\"", in("policy", "ls", "-o", "csv", "--no-headers", "--columns", "name,pattern,apply-to,priority,definition")...)
+	cli(exit.Data, "", in("policy", "set", "limits", "^po", "max-length=-5")...)
+	cli(exit.OK, "", in("operator-policy", "set", "bounds", "", "expires=1000000")...)
+	cli(exit.OK, "", in("operator-policy", "rm", "bounds")...)
+	cli(exit.OK, "", in("policy", "rm", "limits")...)
 }

@@ -38,7 +38,7 @@ func policyVerbs(std streams, n noun) []*cli.Command {
 func policyListing(n noun) listing {
 	return listing{
 		plural: n.plural, example: n.word + " ls -A",
-		path: func(_ *cli.Context, vhost string) string { return ofVhostPath(n.path, vhost) },
+		path: func(_ *cli.Context, vhost string) string { return vhostPath(n.path, vhost) },
 		columns: []column{
 			vhostColumn, textColumn("NAME", "name"), patternColumn("PATTERN"), textColumn("APPLIES TO", "apply-to"), {head: "PRIORITY", keys: []string{"priority"}, number: true},
 			{head: "DEFINITION", keys: []string{"definition"}, show: func(o httpapi.Object) string { return o.Text("definition") }},
