@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/internal/machine"
 )
 
@@ -103,4 +104,29 @@ func BenchmarkSnapshot10k(b *testing.B) {
 		dst = m.AppendSnapshot(dst[:0])
 	}
 	b.ReportMetric(float64(len(dst))/10_000, "bytes/queue")
+}
+
+// BenchmarkPolicy makes and removes a policy that all queues of a virtual host follow: one entry each.
+func BenchmarkPolicy(b *testing.B) {
+	for _, queues := range []int{1000, 100_000} {
+		m := New()
+		index := uint64(0)
+		apply := func(c Command) {
+			index++
+			if r, _ := m.Apply(machine.Stamp{Index: index}, &c, nil); r.Reason != ReasonOK {
+				b.Fatal(r.Reason)
+			}
+		}
+		apply(Command{Op: OpPutVHost, VHost: VHost{Name: "/"}})
+		for i := range queues {
+			apply(Command{Op: OpDeclareQueue, Queue: Queue{VHost: "/", Name: fmt.Sprintf("queue-%d", i), Durable: true, Replicas: []NodeID{1, 2, 3}}})
+		}
+		p := Policy{VHost: "/", Name: "p", Pattern: "^queue-", ApplyTo: ApplyToQueues, Definition: args("max-length", amqp.Int64(5))}
+		b.Run(fmt.Sprint(queues), func(b *testing.B) {
+			for range b.N {
+				apply(Command{Op: OpPutPolicy, Policy: p})
+				apply(Command{Op: OpDeletePolicy, Policy: p})
+			}
+		})
+	}
 }

@@ -217,27 +217,38 @@ func (m *Machine) deletePolicy(in *Policy) Reply {
 // policiesChanged makes next, whose policies are new, the version of its virtual host, with what the policies give its objects. The configuration of each queue that gets other settings is of a new
 // version. All of it is one entry: there is no time at which some objects follow the old policies and others the new ones.
 func (m *Machine) policiesChanged(next *vhost) {
-	for name, x := range next.exchanges.All() {
-		if a := next.policies.attachExchange(x); a != x.Policies {
-			changed := *x
-			changed.Policies = a
-			next.exchanges = next.exchanges.Set(name, &changed)
+	next.exchanges = next.exchanges.Revise(func(_ string, x *Exchange) (*Exchange, bool) {
+		a := next.policies.attachExchange(x)
+		if a == x.Policies {
+			return x, false
 		}
-	}
-	for name, q := range next.queues.All() {
+		changed := *x
+		changed.Policies = a
+		return &changed, true
+	})
+	next.queues = next.queues.Revise(func(_ string, q *Queue) (*Queue, bool) {
 		a := next.policies.attachQueue(q)
 		if a == q.Policies {
-			continue
+			return q, false
 		}
 		changed := *q
 		changed.Policies = a
 		if a.Definition != q.Policies.Definition {
 			changed.ConfigVersion++
 		}
-		next.queues = next.queues.Set(name, &changed)
-		m.v.queues = m.v.queues.Set(q.ID, &changed)
 		m.emit(Effect{Kind: QueueChanged, Queue: &changed})
-	}
+		return &changed, true
+	})
+	m.v.queues = m.v.queues.Revise(func(_ QueueID, q *Queue) (*Queue, bool) {
+		if q.VHost != next.Name {
+			return q, false
+		}
+		changed, ok := next.queues.Get(q.Name)
+		if !ok || changed.ID != q.ID { // it waits for the sweep after a virtual host of the same name
+			return q, false
+		}
+		return changed, changed != q
+	})
 	m.setVHost(next)
 }
 

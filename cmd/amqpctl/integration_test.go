@@ -108,12 +108,7 @@ func TestObjectsAgainstBroker(t *testing.T) {
 	cli(exit.OK, "", "permission", "topic", "set", user, "amq.topic", "^{username}", "", "--vhost", vhost)
 	shows(user+",amq.topic,^{username},", in("permission", "topic", "ls", "-o", "csv", "--columns", "user,exchange,write,read", "--no-headers")...)
 	cli(exit.OK, "", "permission", "topic", "rm", user, "amq.topic", "--vhost", vhost)
-	policiesAgainstBroker(cli, shows, in)
-	cli(exit.OK, "", "vhost", "limit", "set", vhost, "max-queues", "100")
-	cli(exit.OK, "", "user", "limit", "set", user, "max-channels", "100")
-	shows(user+",max-channels=100", "user", "limit", "ls", "--filter", "user="+user, "-o", "csv", "--no-headers")
-	shows(vhost+",max-queues=100", "vhost", "limit", "ls", "--filter", "vhost="+vhost, "-o", "csv", "--no-headers")
-	cli(exit.OK, "", "vhost", "limit", "rm", vhost, "max-queues")
+	boundsAgainstBroker(cli, shows, in, user, vhost)
 	cli(exit.OK, "", "user", "tags", user, "monitoring")
 	cli(exit.OK, "", "node", "ls", "--url", login) // the password outlives a change of the tags
 	cli(exit.OK, "", "user", "passwd", user, "other")
@@ -142,7 +137,13 @@ func TestObjectsAgainstBroker(t *testing.T) {
 	cli(exit.OK, "", "vhost", "rm", vhost)
 }
 
-func policiesAgainstBroker(cli func(want exit.Code, input string, args ...string) (string, string), shows func(want string, args ...string), in func(args ...string) []string) {
+// boundsAgainstBroker sets and removes limits and policies.
+func boundsAgainstBroker(cli func(want exit.Code, input string, args ...string) (string, string), shows func(want string, args ...string), in func(args ...string) []string, user, vhost string) {
+	cli(exit.OK, "", "vhost", "limit", "set", vhost, "max-queues", "100")
+	cli(exit.OK, "", "user", "limit", "set", user, "max-channels", "100")
+	shows(user+",max-channels=100", "user", "limit", "ls", "--filter", "user="+user, "-o", "csv", "--no-headers")
+	shows(vhost+",max-queues=100", "vhost", "limit", "ls", "--filter", "vhost="+vhost, "-o", "csv", "--no-headers")
+	cli(exit.OK, "", "vhost", "limit", "rm", vhost, "max-queues")
 	cli(exit.OK, "", in("policy", "set", "limits", "^po", "max-length=5", "--apply-to", "queues")...)
 	shows("limits,^po,queues,0,\"{\"\"max-length\"\":5}\"", in("policy", "ls", "-o", "csv", "--no-headers", "--columns", "name,pattern,apply-to,priority,definition")...)
 	cli(exit.Data, "", in("policy", "set", "limits", "^po", "max-length=-5")...)

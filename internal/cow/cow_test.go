@@ -383,3 +383,37 @@ func BenchmarkHashSet100k(b *testing.B) {
 		i++
 	}
 }
+
+// Revise visits in order, changes what it is told to, leaves the older version alone and shares it whole if nothing changes.
+func TestReviseAgreesWithReference(t *testing.T) {
+	for n := range 300 {
+		var m, want Map[int, int]
+		for k := range n * 7 {
+			m = m.Set(k, k)
+			want = want.Set(k, k)
+			if k%(n+1) == 0 {
+				want = want.Set(k, -k)
+			}
+		}
+		next := 0
+		revised := m.Revise(func(k, v int) (int, bool) {
+			if k != next {
+				t.Fatalf("%d keys: %d comes where %d was due", n, k, next)
+			}
+			next++
+			return -v, k%(n+1) == 0
+		})
+		if next != m.Len() || revised.Len() != m.Len() {
+			t.Fatalf("%d of %d keys visited, %d left", next, m.Len(), revised.Len())
+		}
+		for k, v := range m.All() {
+			if got, _ := revised.Get(k); v != k || got != k && got != -k || (got == -k) != (k%(n+1) == 0) {
+				t.Fatalf("key %d was %d and is %d", k, v, got)
+			}
+		}
+		Diff(want, revised, func(c Change[int, int]) bool { t.Fatalf("differs: %+v", c); return false })
+		if same := m.Revise(func(_, v int) (int, bool) { return v, false }); same.root != m.root {
+			t.Fatal("nothing changed and it is not shared")
+		}
+	}
+}
