@@ -147,7 +147,11 @@ func (ps *policies) attach(fits func(*compiledPolicy) bool) Attached {
 	return Attached{Policy: user.Name, Operator: operator.Name, Definition: mergeDefinitions(user.Definition, operator.Definition)}
 }
 
+// attachQueue leaves histories alone, which nobody but their exchanges knows.
 func (ps *policies) attachQueue(q *Queue) Attached {
+	if _, isHistory := q.HistoryOf(); isHistory {
+		return Attached{}
+	}
 	return ps.attach(func(p *compiledPolicy) bool { return p.isForQueue(q.Name, q.Type) })
 }
 
