@@ -237,9 +237,6 @@ func (m *connModel) running(s *step) []string {
 				m.phase = phaseClosing
 			}
 			return says(0, "connection.close-ok")
-		case s.method == "connection.close-ok":
-			m.phase = phaseEnded
-			return nil
 		case s.method == unknownMethod:
 			return m.fail(503)
 		}
@@ -350,6 +347,8 @@ func (m *connModel) method(ch *chanModel, s *step) []string {
 			return says(s.channel, "channel.open-ok")
 		}
 		return m.fail(504)
+	case "channel.close-ok":
+		return m.fail(503)
 	case "channel.close":
 		delete(m.channels, s.channel)
 	case "basic.publish":

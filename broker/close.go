@@ -20,8 +20,10 @@ func (ch *channel) ChannelClose(amqp.ChannelClose) error {
 	return nil
 }
 
-// ChannelCloseOk answers nothing that was asked here.
-func (ch *channel) ChannelCloseOk(amqp.ChannelCloseOk) error { return nil }
+// ChannelCloseOk answers nothing that was asked here, which is an error of the connection as in RabbitMQ.
+func (ch *channel) ChannelCloseOk(amqp.ChannelCloseOk) error {
+	return amqp.Errorf(amqp.ReplyCommandInvalid, "unimplemented method")
+}
 
 // ChannelFlow stops or starts deliveries: only starting is served, as in RabbitMQ.
 func (ch *channel) ChannelFlow(m amqp.ChannelFlow) error {

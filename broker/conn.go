@@ -300,8 +300,6 @@ func (c *conn) connectionMethod(f amqp.Frame) (ended bool) {
 	case *amqp.ConnectionClose:
 		c.closedByClient()
 		return true
-	case *amqp.ConnectionCloseOk:
-		return true
 	case *amqp.ConnectionUpdateSecret:
 		c.updateSecret(m)
 	default:

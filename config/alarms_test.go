@@ -10,6 +10,7 @@ func TestSetAlarms(t *testing.T) {
 	var a Alarms
 	for _, c := range []struct{ key, value, problem string }{
 		{"vm_memory_high_watermark.relative", "0.4", ""},
+		{"vm_memory_high_watermark.relative", "1.01", "vm_memory_high_watermark.relative: 1.01 is out of range; use 0 to 1"},
 		{"disk_free_limit.absolute", "2GB", ""},
 		{"disk_free_limit.relative", "-1", `disk_free_limit.relative: "-1" is not a fraction; use a decimal number like 0.6`},
 		{"disk_free_limit.absolute", "much", `disk_free_limit.absolute: "much" is not a size; use a number of bytes or a size like 16MiB or 2GB`},

@@ -128,7 +128,7 @@ var generalKeys = []Key{
 		apply: func(c *Config, _ string, v value) { c.AMQP.PublishTimeout = v.duration },
 	},
 	{
-		Name: "vm_memory_high_watermark.relative", Type: Fraction, Default: strconv.FormatFloat(limits.MemoryHighPercent/100.0, 'g', -1, 64), Reloadable: true,
+		Name: "vm_memory_high_watermark.relative", Type: Fraction, Default: strconv.FormatFloat(limits.MemoryHighPercent/100.0, 'g', -1, 64), Max: 1, Reloadable: true,
 		Doc:   "Part of the memory limit above which publishers are blocked; 0 blocks them always. The limit is the least of what the control group, the machine and `GOMEMLIMIT` give.",
 		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryHigh = alarm.Relative(v.fraction) },
 	},

@@ -63,7 +63,9 @@ func (k *Key) parse(text string) (value, *problem) {
 	case Path:
 		v.text, p = parsePath(text)
 	case Fraction:
-		v.fraction, p = parseFraction(text)
+		if v.fraction, p = parseFraction(text); p == nil && k.Max > 0 && v.fraction > float64(k.Max) {
+			p = problemf("use 0 to "+strconv.FormatInt(k.Max, 10), "%s is out of range", text)
+		}
 	}
 	return v, p
 }
