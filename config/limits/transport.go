@@ -17,10 +17,10 @@ const (
 	// DialMillis is how long a connection to another node may take to open, before the handshake.
 	DialMillis = 1_000
 
-	// LinkFrameBytesMax bounds one frame of a link. A larger one is refused by the sender, and closes the link at the receiver.
-	LinkFrameBytesMax = 4 << 20
+	// LinkFrameBytesMax bounds one frame of a link: the largest body and what is around it. A larger one is refused by the sender, and closes the link at the receiver.
+	LinkFrameBytesMax = 160 << 20
 
-	// LinkQueueBytesMax and LinkQueueFramesMax bound what waits in a link to be written; beyond them Send says busy.
+	// LinkQueueBytesMax and LinkQueueFramesMax bound what waits in a link to be written; beyond them Send says busy. One frame may always wait.
 	LinkQueueBytesMax  = 32 << 20
 	LinkQueueFramesMax = 16_384
 

@@ -93,7 +93,7 @@ func (l *Link) SendParts(head, body []byte) error {
 		return err
 	}
 	l.mu.Lock()
-	if l.bytes+f.size() > limits.LinkQueueBytesMax || l.frames >= limits.LinkQueueFramesMax {
+	if l.bytes > 0 && l.bytes+f.size() > limits.LinkQueueBytesMax || l.frames >= limits.LinkQueueFramesMax {
 		l.mu.Unlock()
 		return ErrBusy
 	}

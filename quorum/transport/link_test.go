@@ -106,12 +106,29 @@ func TestSendersDoNotTearFrames(t *testing.T) {
 	})
 }
 
+// A frame that is larger than the queue goes alone.
+func TestLinkTakesOneLargeFrame(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		near, far := l.links()
+		large := make([]byte, limits.LinkQueueBytesMax+1)
+		must(t, near.Send(large))
+		wantError(t, near.Send([]byte("next")), ErrBusy)
+		got, err := far.Receive()
+		must(t, err)
+		if len(got) != len(large) {
+			t.Fatalf("a frame of %d bytes", len(got))
+		}
+		must(t, near.Drain(t.Context()))
+		must(t, near.Send([]byte("next")))
+	})
+}
+
 // A peer that does not receive makes Send say busy, not wait, and loses the link after the time for one write.
 func TestLinkSaysBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
 		near, far := l.links()
 		wantError(t, near.Send(make([]byte, limits.LinkFrameBytesMax+1)), ErrTooLarge)
-		frame := make([]byte, limits.LinkFrameBytesMax)
+		frame := make([]byte, limits.LinkQueueBytesMax/8)
 		sent := 0
 		for ; ; sent++ {
 			if err := near.Send(frame); err != nil {
@@ -119,7 +136,7 @@ func TestLinkSaysBusy(t *testing.T) {
 				break
 			}
 		}
-		if queued := near.Queued(); queued > limits.LinkQueueBytesMax || queued < limits.LinkQueueBytesMax-2*limits.LinkFrameBytesMax {
+		if queued := near.Queued(); queued > limits.LinkQueueBytesMax || queued < limits.LinkQueueBytesMax-2*len(frame) {
 			t.Errorf("busy with %d bytes in the queue", queued)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
