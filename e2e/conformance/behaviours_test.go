@@ -37,7 +37,6 @@ var elsewhere = map[string][]string{
 
 // pendings has what cases may wait for, and why.
 var pendings = map[string]string{
-	"policies": "policies come later",
-	"delay":    "delayed messages come later",
-	"timeout":  "consumer timeouts come later",
+	"delay":   "delayed messages come later",
+	"timeout": "consumer timeouts come later",
 }
