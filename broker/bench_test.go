@@ -108,8 +108,9 @@ func benchChannel(b *testing.B) (*channel, *nullSession, *meta.Queue) {
 	c := broker.connections()[0]
 	ch := c.channel(1)
 	s := &nullSession{}
-	ch.session = s
-	c.nc = nullConn{c.nc}
+	session, socket := ch.session, c.nc
+	ch.session, c.nc = s, nullConn{c.nc}
+	b.Cleanup(func() { ch.session, c.nc = session, socket }) // so that the broker can end
 	return ch, s, broker.host.Catalogue().View.Queue("/", "q")
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/exchange"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
@@ -104,6 +105,7 @@ type work struct {
 	only              *channel // the one channel that it is for, nil for the reader's
 	view              amqp.PropertyView
 	command, settling queue.Command
+	message           exchange.Message // what is being routed
 	targets           []meta.QueueID
 	histories         []meta.QueueID // of the exchanges that the message passed
 	replies           []replyAddress

@@ -218,8 +218,9 @@ func (ch *channel) returnKept(p *publishing) bool {
 // route finds the queues of the message in the making and leaves them in ch.w.targets and ch.w.histories. One that is for those who are there at once is not kept.
 func (ch *channel) route(exchangeName []byte, copies []string) error {
 	p, w := &ch.publishing, ch.w
-	m := exchange.Message{Copies: copies, Properties: &w.view, Histories: w.histories[:0]}
-	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], &m, w.targets[:0])
+	m := &w.message
+	*m = exchange.Message{Copies: copies, Properties: &w.view, Histories: w.histories[:0]}
+	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], m, w.targets[:0])
 	w.targets, w.histories = targets, m.Histories
 	if p.immediate {
 		w.histories = w.histories[:0]
