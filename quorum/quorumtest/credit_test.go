@@ -73,7 +73,7 @@ func TestShareOfEvictedNode(t *testing.T) {
 		}
 		grows := ch.submit(queue.Command{Op: queue.OpCredit, Limit: 9})
 		other := c.NewConsumer(c.Node(6), q, ConsumerPlan{})
-		c.Until(80*time.Second, "another has its messages", func() bool { return other.Got() == 20 })
+		c.Until(80*time.Second, "another has its messages and is done with them", func() bool { return other.Got() == 20 && other.Held() == 0 })
 		other.Close()
 		c.Heal()
 		if r := ch.await(10*time.Second, grows); r.A != 0 {
