@@ -26,7 +26,7 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	case OpEnqueue, OpTxEnqueue:
 		dst = appendEnqueue(dst, c)
 	case OpSubscribe:
-		dst = append(dst, byte(c.Flags))
+		dst = codec.AppendUvarint(dst, uint64(c.Flags))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
 		dst = codec.AppendUvarint(dst, uint64(c.Prefetch))
@@ -43,7 +43,7 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, uint64(c.Limit))
 	case OpGet:
-		dst = append(dst, byte(c.Flags))
+		dst = codec.AppendUvarint(dst, uint64(c.Flags))
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 	case OpSettle, OpTxSettle:
 		dst = append(dst, byte(c.Outcome))
@@ -88,7 +88,7 @@ func AppendCommand(dst []byte, c *Command) []byte {
 }
 
 func appendEnqueue(dst []byte, c *Command) []byte {
-	dst = append(dst, byte(c.Flags))
+	dst = codec.AppendUvarint(dst, uint64(c.Flags))
 	if c.Flags&FlagHasPriority != 0 {
 		dst = append(dst, c.Priority)
 	}
@@ -230,7 +230,7 @@ func readRange(r *codec.Reader, c *Command) {
 }
 
 func readFlags(r *codec.Reader, allowed Flags) Flags {
-	f := Flags(r.Uint8())
+	f := Flags(r.Uvarint())
 	if f&^allowed != 0 {
 		r.Fail(codec.ErrMalformed)
 	}

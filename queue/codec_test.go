@@ -39,7 +39,7 @@ var encodings = []struct {
 	{Command{Op: OpCredit, Session: 1, Limit: 300}, "0d" + "01" + "ac02"},
 	{Command{Op: OpCredit, Session: 1, Limit: NoLimit}, "0d" + "01" + "ffffffff0f"},
 	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000"},
-	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "80" + "00" + "01" + "01" + "78"},
+	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "8001" + "00" + "01" + "01" + "78"},
 	{Command{Op: OpTick}, "20"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},

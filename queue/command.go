@@ -108,7 +108,7 @@ const (
 const DoneGone = 1<<64 - 1
 
 // Flags of commands; a bit set.
-type Flags uint8
+type Flags uint16
 
 const (
 	// FlagPersistent marks a message of delivery mode 2.
