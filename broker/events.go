@@ -285,12 +285,7 @@ func (b *Broker) tellDifference(e *meta.Effect, was, now *meta.View) {
 	case meta.PermissionChanged:
 		b.tellPermission(was, now, e.User, e.VHost)
 	case meta.ParameterChanged:
-		fields := []amqp.Field{textField("component", "global"), textField("name", e.Name), byUser("")}
-		if text, ok := now.Parameter(e.Name); ok {
-			b.event("parameter.set", append(fields, textField("value", text))...)
-		} else {
-			b.event("parameter.cleared", fields...)
-		}
+		b.tellParameter(now, e)
 	case meta.NodeChanged:
 		b.tellNode(was.Node(e.Node.ID), now.Node(e.Node.ID))
 	case meta.NodeDead:
@@ -389,4 +384,24 @@ func (b *Broker) tellPermission(was, now *meta.View, user, vhost string) {
 			b.event("topic.permission.deleted", append(fields, textField("exchange", t.Exchange))...)
 		}
 	}
+}
+
+// tellParameter tells of a parameter that was set or removed.
+func (b *Broker) tellParameter(now *meta.View, e *meta.Effect) {
+	fields, value := []amqp.Field{textField("component", "global"), textField("name", e.Name)}, ""
+	if e.VHost == "" {
+		value, _ = now.GlobalParameter(e.Name)
+	} else {
+		fields[0] = textField("component", e.Component)
+		fields = append(fields, textField("vhost", e.VHost))
+		if p := now.Parameter(e.VHost, e.Component, e.Name); p != nil {
+			value = p.Value
+		}
+	}
+	fields = append(fields, byUser(""))
+	if value == "" {
+		b.event("parameter.cleared", fields...)
+		return
+	}
+	b.event("parameter.set", append(fields, textField("value", value))...)
 }

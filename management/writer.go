@@ -120,6 +120,18 @@ func (w *writer) Bytes(key string, v []byte) {
 	}
 }
 
+// JSON writes a value that is JSON already.
+func (w *writer) JSON(key, v string) {
+	switch {
+	case !w.want(key):
+	case w.picking:
+		w.pick(textKey(v))
+	default:
+		w.key(key)
+		w.buf = append(w.buf, v...)
+	}
+}
+
 func (w *writer) Null(key string) {
 	switch {
 	case !w.want(key):

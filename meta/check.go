@@ -167,13 +167,18 @@ func (v *View) checkVHost(h *vhost) error {
 	return nil
 }
 
-// checkPolicies verifies that policies stand under their names and that objects have what they give.
+// checkPolicies verifies that policies and parameters stand under their names and that objects have what they give.
 func checkPolicies(h *vhost) error {
 	for kind := range len(h.policies) {
 		for name, p := range h.policies[kind].All() {
 			if p.Name != name || p.VHost != h.Name || kindOfPolicy(p.Operator) != kind {
 				return fmt.Errorf("policy %q stands under %q", p.Name, name)
 			}
+		}
+	}
+	for key, p := range h.parameters.All() {
+		if key != parameterKey(p.Component, p.Name) || p.VHost != h.Name || p.Value == "" {
+			return fmt.Errorf("parameter %q of %q stands under %q", p.Name, p.Component, key)
 		}
 	}
 	for name, x := range h.exchanges.All() {

@@ -46,6 +46,10 @@ func (v *View) Check(c *Command) Reply {
 			return Reply{Reason: ReasonNoVHost}
 		}
 		return CheckPolicy(&c.Policy)
+	case OpPutParameter:
+		if v.VHost(c.Parameter.VHost) == nil {
+			return Reply{Reason: ReasonNoVHost}
+		}
 	case OpPutVHost:
 		if t := c.VHost.DefaultQueueType; t != "" && !servedType(t) {
 			return Reply{Reason: ReasonInvalidArg, Field: "default_queue_type", Detail: strings.Replace(queueTypeProblem, "%s", t, 1)}
@@ -166,14 +170,14 @@ func (v *View) checkLimit(l Limit, exists bool, missing Reason, known ...string)
 func checkLengths(c *Command) Reply {
 	for _, f := range [...]struct{ field, text string }{
 		{"name", c.Name}, {"node", c.Node.Name}, {"vhost", c.VHost.Name}, {"user", c.User.Name}, {"exchange", c.Exchange.Name}, {"queue", c.Queue.Name},
-		{"topic", c.Topic.Exchange}, {"limit", c.Limit.Name}, {"policy", c.Policy.Name}, {"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
+		{"topic", c.Topic.Exchange}, {"limit", c.Limit.Name}, {"policy", c.Policy.Name}, {"component", c.Parameter.Component}, {"parameter", c.Parameter.Name}, {"type", c.Exchange.Type}, {"routing_key", c.Binding.RoutingKey}, {"hashing_algorithm", c.User.HashingAlgorithm},
 	} {
 		if len(f.text) > NameBytesMax {
 			return Reply{Reason: ReasonTooLong, Field: f.field, Count: NameBytesMax}
 		}
 	}
 	for _, f := range [...]struct{ field, text string }{
-		{"value", c.Text}, {"address", c.Node.Address}, {"description", c.VHost.Description}, {"password_hash", string(c.User.PasswordHash)},
+		{"address", c.Node.Address}, {"description", c.VHost.Description}, {"password_hash", string(c.User.PasswordHash)},
 	} {
 		if len(f.text) > TextBytesMax {
 			return Reply{Reason: ReasonTooLong, Field: f.field, Count: TextBytesMax}
@@ -181,6 +185,9 @@ func checkLengths(c *Command) Reply {
 	}
 	if max(len(c.Exchange.Arguments.raw), len(c.Queue.Arguments.raw), len(c.Binding.Arguments.raw), len(c.Policy.Definition.raw)) > ArgumentsBytesMax {
 		return Reply{Reason: ReasonTooLong, Field: "arguments", Count: ArgumentsBytesMax}
+	}
+	if max(len(c.Text), len(c.Parameter.Value)) > ParameterBytesMax {
+		return Reply{Reason: ReasonTooLong, Field: "value", Count: ParameterBytesMax}
 	}
 	for _, tags := range [...][]string{c.VHost.Tags, c.User.Tags} {
 		if len(tags) > TagsMax {

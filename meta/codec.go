@@ -10,7 +10,7 @@ import (
 func AppendCommand(dst []byte, c *Command) []byte {
 	dst = codec.AppendUint8(dst, uint8(c.Op))
 	switch c.Op {
-	case OpFound, OpPutParameter:
+	case OpFound, OpPutGlobalParameter:
 		dst = codec.AppendString(dst, c.Name)
 		dst = codec.AppendString(dst, c.Text)
 	case OpSetClusterName:
@@ -35,6 +35,8 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = appendLimit(codec.AppendString(dst, c.User.Name), c.Limit)
 	case OpPutPolicy, OpDeletePolicy:
 		dst = appendPolicy(dst, &c.Policy)
+	case OpPutParameter:
+		dst = appendParameter(dst, &c.Parameter)
 	case OpDeclareExchange:
 		dst = appendExchange(dst, &c.Exchange)
 	case OpDeleteExchange:
@@ -80,7 +82,7 @@ func DecodeCommand(src []byte, c *Command) error {
 func decodeCommand(r *codec.Reader, c *Command) {
 	*c = Command{Op: Op(r.Uint8())}
 	switch c.Op {
-	case OpFound, OpPutParameter:
+	case OpFound, OpPutGlobalParameter:
 		c.Name, c.Text = r.String(), r.String()
 	case OpSetClusterName:
 		c.Name = r.String()
@@ -104,6 +106,8 @@ func decodeCommand(r *codec.Reader, c *Command) {
 		c.User.Name, c.Limit = r.String(), decodeLimit(r)
 	case OpPutPolicy, OpDeletePolicy:
 		c.Policy = decodePolicy(r)
+	case OpPutParameter:
+		c.Parameter = decodeParameter(r)
 	case OpDeclareExchange:
 		c.Exchange = decodeExchange(r)
 	case OpDeleteExchange:

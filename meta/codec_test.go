@@ -27,6 +27,7 @@ func full(op Op) Command {
 		Topic:      TopicPermission{User: "u", VHost: "v", Exchange: "x", Write: "w", Read: "r"},
 		Limit:      Limit{Name: "l", Value: -1},
 		Policy:     Policy{VHost: "v", Name: "p", Operator: true, Pattern: "q", ApplyTo: ApplyToStreams, Priority: -5, Definition: args("max-length", amqp.Int64(1))},
+		Parameter:  Parameter{VHost: "v", Component: "shovel", Name: "s", Value: "{}"},
 		Exchange:   Exchange{VHost: "v", Name: "x", Type: "topic", Durable: true, AutoDelete: true, Internal: true, Arguments: args("k", amqp.Int32(1))},
 		Queue: Queue{
 			ID: 1024, VHost: "v", Name: "q", Type: "quorum", Durable: true, AutoDelete: true, Exclusive: true, Owner: owner, Arguments: args("k", amqp.Longstr("s")),
@@ -42,7 +43,7 @@ func full(op Op) Command {
 }
 
 func TestCommandCodecRoundTrip(t *testing.T) {
-	for op := OpFound; op <= OpDeletePolicy; op++ {
+	for op := OpFound; op <= OpPutParameter; op++ {
 		c := full(op)
 		first := AppendCommand(nil, &c)
 		var d Command
@@ -89,6 +90,8 @@ func checkDecoded(t *testing.T, c, d *Command) {
 		want.User.Name, want.Limit = "u", c.Limit
 	case OpPutPolicy, OpDeletePolicy:
 		want.Policy = c.Policy
+	case OpPutParameter:
+		want.Parameter = c.Parameter
 	case OpDeclareExchange:
 		want.Exchange = c.Exchange
 	case OpDeclareQueue:
@@ -97,7 +100,7 @@ func checkDecoded(t *testing.T, c, d *Command) {
 		want.Binding = c.Binding
 	case OpDropOwned:
 		want.Owner = c.Owner
-	case OpFound, OpPutParameter:
+	case OpFound, OpPutGlobalParameter:
 		want.Name, want.Text = c.Name, c.Text
 	case OpDeleteExchange:
 		want.Exchange, want.IfUnused = Exchange{VHost: "v", Name: "x"}, true

@@ -50,8 +50,8 @@ const (
 	OpDropOwned Op = 19
 	// OpSweep goes on with work that was left: transient queues of dead incarnations, queues of deleted virtual hosts. Reply.Count, More.
 	OpSweep Op = 20
-	// OpPutParameter sets the global parameter Name to the JSON text Text; an empty Text removes it.
-	OpPutParameter Op = 21
+	// OpPutGlobalParameter sets the global parameter Name to the JSON text Text; an empty Text removes it, and a missing one is OK with Existed false.
+	OpPutGlobalParameter Op = 21
 	// OpAllotReplica gives the replica id for a new member of the queue Queue.ID: Reply.Count. It is spent even if the member never comes. ReasonNoQueue.
 	OpAllotReplica Op = 22
 	// OpSetMembers notes the membership Queue.Members of the group Queue.ID as of its change at log index Token. An index not above the noted one changes nothing (Existed).
@@ -73,13 +73,15 @@ const (
 	// the entry every queue and exchange of the virtual host follows.
 	OpPutPolicy    Op = 31
 	OpDeletePolicy Op = 32
+	// OpPutParameter sets Parameter; an empty Value removes it, and a missing one is OK with Existed false. ReasonNoVHost.
+	OpPutParameter Op = 33
 )
 
 // Limits of the catalogue: constants of the machine's version, so that every replica agrees.
 const (
 	// SweepMax is how many queues one entry removes.
 	SweepMax = 4096
-	// NodesMax, VHostsMax, UsersMax and ParametersMax bound the number of such objects.
+	// NodesMax, VHostsMax and UsersMax bound the number of such objects, ParametersMax the global parameters and those of one virtual host.
 	NodesMax      = 1024
 	VHostsMax     = 16384
 	UsersMax      = 65536
@@ -96,6 +98,8 @@ const (
 	// NameBytesMax is the length of a name on the wire (shortstr); TextBytesMax bounds free texts, hashes and patterns.
 	NameBytesMax = 255
 	TextBytesMax = 4096
+	// ParameterBytesMax bounds the value of a parameter.
+	ParameterBytesMax = 64 << 10
 	// ArgumentsBytesMax bounds one table of arguments.
 	ArgumentsBytesMax = 128 << 10
 	// TagsMax bounds the tags of a user or virtual host, ReplicasMax the bootstrap set of a queue.
@@ -115,6 +119,7 @@ type Command struct {
 	Topic      TopicPermission
 	Limit      Limit
 	Policy     Policy
+	Parameter  Parameter
 	Exchange   Exchange
 	Queue      Queue
 	Binding    Binding
@@ -149,6 +154,7 @@ type Effect struct {
 	Kind EffectKind
 	// VHost, User and Name say what the effect is about where no object is given.
 	VHost, User, Name string
+	Component         string
 	Node              *Node
 	Exchange          *Exchange
 	Queue             *Queue
@@ -183,6 +189,6 @@ const (
 	// BindingCreated and BindingDeleted: Binding. The bindings of a deleted virtual host are not told one by one.
 	BindingCreated EffectKind = 14
 	BindingDeleted EffectKind = 15
-	// ParameterChanged: the global parameter Name was set or removed.
+	// ParameterChanged: the global parameter Name, or if VHost is not empty the parameter Name of Component there, was set or removed.
 	ParameterChanged EffectKind = 16
 )

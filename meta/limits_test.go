@@ -15,7 +15,7 @@ func TestLimitsOfTheCatalogue(t *testing.T) {
 		max  int
 		make func(i int) Command
 	}{
-		{"parameters", ParametersMax, func(i int) Command { return Command{Op: OpPutParameter, Name: fmt.Sprint(i), Text: "1"} }},
+		{"parameters", ParametersMax, func(i int) Command { return Command{Op: OpPutGlobalParameter, Name: fmt.Sprint(i), Text: "1"} }},
 		{"nodes", NodesMax, func(i int) Command {
 			return Command{Op: OpRegisterNode, Node: Node{Name: fmt.Sprint(i), Token: uint64(i)}}
 		}},
@@ -47,6 +47,7 @@ func TestLimitsOfTheCatalogue(t *testing.T) {
 func TestLengthsAreChecked(t *testing.T) {
 	v := New().View()
 	name, text := strings.Repeat("n", NameBytesMax+1), strings.Repeat("t", TextBytesMax+1)
+	value := strings.Repeat("1", ParameterBytesMax+1)
 	tags := make([]string, TagsMax+1)
 	for i, c := range []struct {
 		cmd    Command
@@ -64,7 +65,9 @@ func TestLengthsAreChecked(t *testing.T) {
 		{Command{Op: OpDeclareExchange, Exchange: Exchange{Name: name}}, ReasonTooLong, "exchange"},
 		{Command{Op: OpBind, Binding: Binding{RoutingKey: name}}, ReasonTooLong, "routing_key"},
 		{Command{Op: OpBind, Binding: Binding{Arguments: Arguments{raw: strings.Repeat("x", ArgumentsBytesMax+1)}}}, ReasonTooLong, "arguments"},
-		{Command{Op: OpPutParameter, Name: "p", Text: text}, ReasonTooLong, "value"},
+		{Command{Op: OpPutGlobalParameter, Name: "p", Text: value}, ReasonTooLong, "value"},
+		{Command{Op: OpPutParameter, Parameter: Parameter{VHost: "/", Component: "shovel", Name: "p", Value: value}}, ReasonTooLong, "value"},
+		{Command{Op: OpPutParameter, Parameter: Parameter{VHost: "/", Component: "shovel", Name: name}}, ReasonTooLong, "parameter"},
 		{Command{Op: OpSetClusterName, Name: name[1:]}, ReasonOK, ""},
 	} {
 		if r := v.Check(&c.cmd); r.Reason != c.reason || r.Field != c.field {

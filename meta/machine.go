@@ -83,8 +83,8 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.dropOwned(c.Owner)
 	case OpSweep:
 		return m.sweep()
-	case OpPutParameter:
-		return m.putParameter(c.Name, c.Text)
+	case OpPutGlobalParameter:
+		return m.putGlobalParameter(c.Name, c.Text)
 	case OpAllotReplica:
 		return m.allotReplica(c.Queue.ID)
 	case OpSetMembers:
@@ -103,6 +103,8 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.putPolicy(&c.Policy)
 	case OpDeletePolicy:
 		return m.deletePolicy(&c.Policy)
+	case OpPutParameter:
+		return m.putParameter(&c.Parameter)
 	}
 	invariant.Failf("catalogue command of unknown op %d", c.Op)
 	return Reply{}
@@ -133,20 +135,6 @@ func (m *Machine) setClusterName(name string) Reply {
 	m.v.clusterName = name
 	m.emit(Effect{Kind: ClusterChanged, Name: name})
 	return Reply{}
-}
-
-func (m *Machine) putParameter(name, text string) Reply {
-	_, existed := m.v.parameters.Get(name)
-	switch {
-	case text == "":
-		m.v.parameters = m.v.parameters.Delete(name)
-	case !existed && m.v.parameters.Len() >= ParametersMax:
-		return limit("parameters", ParametersMax)
-	default:
-		m.v.parameters = m.v.parameters.Set(name, text)
-	}
-	m.emit(Effect{Kind: ParameterChanged, Name: name})
-	return Reply{Existed: existed}
 }
 
 func (m *Machine) putUser(in *User) Reply {

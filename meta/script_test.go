@@ -111,6 +111,8 @@ func (s *session) show(out *strings.Builder, l *script.Line) {
 		for b := range v.BindingsTo(l.Arg(1), ToQueue, l.Arg(2)) {
 			fmt.Fprintln(out, printBinding(b))
 		}
+	case "parameters":
+		showParameters(v, l.Arg(1), out)
 	case "policies":
 		for _, operator := range []bool{false, true} {
 			for p := range v.Policies(l.Arg(1), operator) {
@@ -149,7 +151,7 @@ func parseCommand(l *script.Line) Command {
 	case "cluster-name":
 		c.Op, c.Name = OpSetClusterName, l.Arg(0)
 	case "parameter":
-		c.Op, c.Name, c.Text = OpPutParameter, l.Arg(0), l.Text("value", "")
+		c.Op, c.Name, c.Text = OpPutGlobalParameter, l.Arg(0), l.Text("value", "")
 	case "node":
 		c.Op = OpRegisterNode
 		c.Node = Node{ID: NodeID(l.Int("id", 0)), Name: l.Arg(0), Address: l.Text("address", ""), Token: uint64(l.Int("token", 0)), MachineVersion: 1}
@@ -187,6 +189,8 @@ func parseCommand(l *script.Line) Command {
 		} else {
 			c.User.Name = l.Arg(1)
 		}
+	case "vhost-parameter":
+		c.Op, c.Parameter = OpPutParameter, Parameter{VHost: l.Arg(0), Component: l.Arg(1), Name: l.Arg(2), Value: l.Text("value", "")}
 	case "policy", "delete-policy":
 		c.Op = map[string]Op{"policy": OpPutPolicy, "delete-policy": OpDeletePolicy}[l.Verb]
 		c.Policy = Policy{VHost: l.Arg(0), Name: l.Arg(1), Operator: l.Has("operator"), Pattern: l.Text("pattern", ""), Priority: l.Int("priority", 0), Definition: parseArguments(l)}
@@ -386,7 +390,7 @@ func printEffect(e *Effect) string {
 	case BindingDeleted:
 		return "binding-deleted " + printBinding(e.Binding)
 	case ParameterChanged:
-		return "parameter " + e.Name
+		return strings.TrimSpace("parameter " + e.Name + " " + strings.TrimSpace(e.Component+" "+e.VHost))
 	}
 	return "unknown effect"
 }

@@ -11,7 +11,7 @@ import (
 const (
 	// snapshotFormat is what is written.
 	snapshotFormat = 3
-	// snapshotFormat2 has no policies.
+	// snapshotFormat2 has no policies and no parameters of virtual hosts.
 	snapshotFormat2 = 2
 	// snapshotFormat1 has no limits and no topic permissions.
 	snapshotFormat1 = 1
@@ -83,7 +83,7 @@ func (h *vhost) append(dst []byte) []byte {
 	for _, p := range h.topics.All() {
 		dst = appendTopicPermission(dst, p)
 	}
-	return appendPolicies(dst, h)
+	return appendParameters(appendPolicies(dst, h), h)
 }
 
 // Restore builds the machine that a snapshot was taken of. A snapshot that is cut, malformed or breaks an invariant is refused.
@@ -183,6 +183,10 @@ func (v *View) restoreVHost(r *codec.Reader, format uint8) *vhost {
 		p := decodePolicy(r)
 		kind := kindOfPolicy(p.Operator)
 		h.policies[kind] = h.policies[kind].Set(p.Name, compilePolicy(&p))
+	}
+	for range r.Count(parameterBytesMin) {
+		p := decodeParameter(r)
+		h.parameters = h.parameters.Set(parameterKey(p.Component, p.Name), &p)
 	}
 	if h.policies.len() == 0 {
 		return h

@@ -37,10 +37,12 @@ type vhost struct {
 	limits      []Limit
 	permissions cow.Map[string, *Permission]
 	// topics has the topic permissions by topicKey.
-	topics    cow.Map[string, *TopicPermission]
-	policies  policies
-	exchanges cow.Map[string, *Exchange]
-	queues    cow.Map[string, *Queue]
+	topics   cow.Map[string, *TopicPermission]
+	policies policies
+	// parameters are by parameterKey.
+	parameters cow.Map[string, *Parameter]
+	exchanges  cow.Map[string, *Exchange]
+	queues     cow.Map[string, *Queue]
 	// bySource and byDestination hold the same bindings under two orders.
 	bySource, byDestination cow.Map[string, *Binding]
 	// bound counts the bindings of each destination that has some, by toPrefix. It is not encoded: byDestination tells.
@@ -153,12 +155,6 @@ func (v *View) PermissionsOf(user string) iter.Seq[*Permission] {
 		}
 	}
 }
-
-// Parameter returns the JSON text of a global parameter, and whether it is set.
-func (v *View) Parameter(name string) (string, bool) { return v.parameters.Get(name) }
-
-// Parameters yields names and JSON texts of the global parameters.
-func (v *View) Parameters() iter.Seq2[string, string] { return v.parameters.All() }
 
 // Exchange returns the exchange, nil if there is none.
 func (v *View) Exchange(vhostName, name string) *Exchange {

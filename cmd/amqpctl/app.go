@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,11 +71,12 @@ func newApp(std streams) *cli.App {
 		Writer:                    std.out,
 		ErrWriter:                 std.err,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		Commands: []*cli.Command{
+		Commands: slices.Concat([]*cli.Command{
 			statusCommand(std), queueCommand(std), exchangeCommand(std), bindingCommand(std), connectionCommand(std), channelCommand(std), consumerCommand(std),
-			vhostCommand(std), userCommand(std), permissionCommand(std), policyCommand(std), operatorPolicyCommand(std), nodeCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std),
-			completionCommand(std), completeCommand(std), helpCommand(std),
-		},
+			vhostCommand(std), userCommand(std), permissionCommand(std), policyCommand(std), operatorPolicyCommand(std),
+		}, parameterCommands(std), []*cli.Command{
+			nodeCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std), completionCommand(std), completeCommand(std), helpCommand(std),
+		}),
 	}
 	app.OnUsageError = usageError
 	polish(app.Flags, app.Commands)

@@ -25,6 +25,8 @@ var listsJSON = map[string]string{
 	"/api/permissions":                `[{"user":"guest","vhost":"/","configure":".*","write":".*","read":""}]`,
 	"/api/topic-permissions":          `[{"user":"shop","vhost":"/","exchange":"events","write":"^{username}\\.","read":""}]`,
 	"/api/policies":                   `[{"vhost":"/","name":"limits","pattern":"^a b","apply-to":"queues","definition":{"max-length":5,"overflow":"reject-publish"},"priority":3}]`,
+	"/api/parameters":                 `[{"vhost":"/","component":"shovel","name":"s","value":{"src-queue":"q"},"state":"not served","reason":"this version has no shovels"},{"vhost":"v","component":"vhost-limits","name":"limits","value":{"max-queues":1}}]`,
+	"/api/global-parameters":          `[{"name":"cluster_name","value":"blue"},{"name":"cluster_tags","value":{"zone":"x"}}]`,
 	"/api/operator-policies/v":        `[{"vhost":"v","name":"bounds","pattern":"","apply-to":"all","definition":{"expires":1},"priority":0}]`,
 	"/api/vhost-limits":               `[{"vhost":"/","value":{"max-queues":7,"max-connections":5}},{"vhost":"v","value":[]}]`,
 	"/api/user-limits":                `[{"user":"shop","value":{"max-channels":10}}]`,
@@ -87,6 +89,16 @@ VHOST  NAME    PATTERN  APPLIES TO  PRIORITY  DEFINITION
 	{"operator-policy ls -p v", `
 NAME    PATTERN  APPLIES TO  PRIORITY  DEFINITION
 bounds  ''       all                0  {"expires":1}
+`},
+	{"parameter ls", `
+VHOST  COMPONENT     NAME    VALUE              STATE
+/      shovel        s       {"src-queue":"q"}  not served
+v      vhost-limits  limits  {"max-queues":1}   -
+`},
+	{"global-parameter ls", `
+NAME          VALUE
+cluster_name  blue
+cluster_tags  {"zone":"x"}
 `},
 	{"vhost limit ls", `
 VHOST  LIMITS

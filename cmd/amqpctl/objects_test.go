@@ -246,6 +246,26 @@ func TestPurgeAndDeleteDryRun(t *testing.T) {
 	w.asked("GET /api/queues/%2F/a", "GET /api/queues/%2F/a")
 }
 
+func TestParameters(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	w.answers["PUT /api/parameters/shovel/v/s"] = answer{201, ""}
+	w.answers["PUT /api/global-parameters/cluster_tags"] = answer{204, ""}
+	w.answers["PUT /api/parameters/nope/%2F/s"] = answer{400, `{"error":"bad_request","reason":"Validation failed\n\ncomponent nope not found\n"}`}
+	w.answers["DELETE /api/parameters/shovel/%2F/s"] = answer{204, ""}
+	w.answers["DELETE /api/global-parameters/gone"] = answer{404, `{"error":"Object Not Found","reason":"Not Found"}`}
+	w.want(`parameter set shovel s {"src-queue":"q"} -p v`, exit.OK, "", "created parameter \"shovel s\" in vhost \"v\"\n")
+	w.want("global-parameter set cluster_tags plain", exit.OK, "", "changed global-parameter \"cluster_tags\"\n")
+	if _, err, code := w.run("", "parameter", "set", "nope", "s", "1"); code != exit.Data || !strings.Contains(err, "component nope not found") {
+		t.Errorf("%d %s", code, err)
+	}
+	w.want("parameter rm shovel s", exit.OK, "", "removed parameter \"shovel s\" in vhost \"/\"\n")
+	if _, _, code := w.run("", "global-parameter", "rm", "gone"); code != exit.Data {
+		t.Errorf("a parameter that is not there: %d", code)
+	}
+	w.asked(`PUT /api/parameters/shovel/v/s {"value":{"src-queue":"q"}}`, `PUT /api/global-parameters/cluster_tags {"value":"plain"}`, `PUT /api/parameters/nope/%2F/s {"value":1}`,
+		"DELETE /api/parameters/shovel/%2F/s", "DELETE /api/global-parameters/gone")
+}
+
 func TestPolicies(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
 	w.answers["PUT /api/policies/v/limits"] = answer{201, ""}
