@@ -143,6 +143,15 @@ func (s *session) show(out *strings.Builder, l *script.Line) {
 	}
 }
 
+func showParameters(v *View, vhost string, out *strings.Builder) {
+	for name, text := range v.GlobalParameters() {
+		fmt.Fprintln(out, name, text)
+	}
+	for p := range v.Parameters(vhost) {
+		fmt.Fprintln(out, p.VHost, p.Component, p.Name, p.Value)
+	}
+}
+
 func parseCommand(l *script.Line) Command {
 	c := Command{Token: uint64(l.Int("token", 0)), IfUnused: l.Has("if-unused")}
 	switch l.Verb {
