@@ -4,7 +4,7 @@ import (
 	"github.com/warrenmq/warren/amqp"
 )
 
-// Letter is a dead letter: a message that died and goes on to a dead-letter exchange.
+// Letter is a message that goes on to another queue: a dead letter, which died and goes to a dead-letter exchange, or one that was moved.
 type Letter struct {
 	// Envelope is the message as it goes on.
 	Envelope Envelope
@@ -56,6 +56,26 @@ func DeadLetter(envelope []byte, death Death, exchange string, key *string) (*Le
 		l.Envelope.RoutingKey, l.Copies = []byte(*key), nil
 	}
 	l.Envelope.Deaths = l.Deaths.Append(nil)
+	return l, nil
+}
+
+// Moved makes the letter of a message that goes to another queue without having died: it stays as it is. With back it goes where it died last, and shows the exchange and routing key that it had there.
+func Moved(envelope []byte, back bool) (*Letter, error) {
+	e, err := Parse(envelope)
+	if err != nil {
+		return nil, err
+	}
+	l := &Letter{Envelope: e}
+	if l.Properties, err = amqp.ScanProperties(e.Properties); err != nil {
+		return nil, ErrMalformed
+	}
+	if l.Deaths, err = ParseDeaths(e.Deaths); err != nil {
+		return nil, err
+	}
+	if back && len(l.Deaths.List) > 0 && len(l.Deaths.List[0].Keys) > 0 {
+		last := &l.Deaths.List[0]
+		l.Envelope.Exchange, l.Envelope.RoutingKey = []byte(last.Exchange), []byte(last.Keys[0])
+	}
 	return l, nil
 }
 

@@ -141,6 +141,45 @@ func TestLetterKeepsWhatWasPublished(t *testing.T) {
 	}
 }
 
+// TestMovedKeepsEverything: a message that is moved keeps its deaths and gets none; one that goes back has the exchange and key of before its last death. That its expiration is gone stays so.
+func TestMovedKeepsEverything(t *testing.T) {
+	headers := amqp.Table{{Key: "CC", Value: amqp.Array(amqp.Longstr("second"))}}
+	env := Append(nil, &Envelope{Exchange: []byte("orders"), RoutingKey: []byte("new"), Properties: properties(func(p *amqp.Properties) {
+		p.SetExpiration("5")
+		p.SetHeaders(headers)
+		p.SetMessageID("id")
+	}), Body: []byte("body")})
+	plain, err := Moved(env, true)
+	if err != nil || !bytes.Equal(Append(nil, &plain.Envelope), env) {
+		t.Errorf("a message without a death changed: %+v (%v)", plain, err)
+	}
+	_, dead := died(t, env, "main", "expired", 1, "dlx", nil)
+	for _, c := range []struct {
+		back          bool
+		exchange, key string
+	}{{false, "dlx", "new"}, {true, "orders", "new"}} {
+		l, err := Moved(dead, c.back)
+		if err != nil || string(l.Envelope.Exchange) != c.exchange || string(l.Envelope.RoutingKey) != c.key || len(l.Deaths.List) != 1 {
+			t.Fatalf("back %t: %+v (%v)", c.back, l, err)
+		}
+		was, _ := Parse(dead)
+		if !bytes.Equal(l.Envelope.Properties, was.Properties) || !bytes.Equal(l.Envelope.Deaths, was.Deaths) || string(l.Envelope.Body) != "body" {
+			t.Errorf("back %t: properties, deaths or body changed: %+v", c.back, l)
+		}
+		if id, _ := l.Properties.MessageID(); string(id) != "id" {
+			t.Errorf("back %t: the properties are not scanned", c.back)
+		}
+	}
+	key := "dead"
+	_, dead = died(t, env, "main", "rejected", 1, "", &key)
+	if l, err := Moved(dead, true); err != nil || string(l.Envelope.Exchange) != "orders" || string(l.Envelope.RoutingKey) != "new" {
+		t.Errorf("went back as %+v (%v)", l, err)
+	}
+	if _, err := Moved(env[:3], false); err == nil {
+		t.Error("half a message is moved")
+	}
+}
+
 // TestPublishersDeathsAreContent: what a client sends as x-death is shown as it came and counts for nothing, until the message dies.
 func TestPublishersDeathsAreContent(t *testing.T) {
 	fake := amqp.Table{{Key: "x-death", Value: amqp.Longstr("mine")}}

@@ -92,21 +92,25 @@ func visitOthers(l *level, visit func(record) bool) {
 func (k *checker) outbox() {
 	o := &k.m.outbox
 	var total sums
-	last, unresolved := uint64(0), 0
+	last, unresolved, moving := uint64(0), 0, uint64(0)
 	left := make(map[uint64]uint32)
 	o.each(func(p *parcel) {
 		k.need(p.n > last && p.n <= o.last, "outbox: %d behind %d, last is %d", p.n, last, o.last)
-		k.need(p.died <= k.m.seenMillis && p.reason > 0 && p.reason < reasonsEnd, "outbox: %d died at %d for %d", p.n, p.died, p.reason)
+		k.need(p.died <= k.m.seenMillis && (p.reason.IsDeath() || p.reason.isMove()), "outbox: %d died at %d for %d", p.n, p.died, p.reason)
 		last = p.n
 		k.need((p.left == 0) == o.unresolved.Has(p.n), "outbox: %d has %d targets left, is unresolved: %t", p.n, p.left, o.unresolved.Has(p.n))
 		if p.left == 0 {
 			unresolved++
 		}
 		left[p.n] = p.left
+		if p.reason.isMove() {
+			moving++
+			k.need(p.left == 1, "outbox: %d is moved and has %d targets left", p.n, p.left)
+		}
 		k.meet(&k.outboxSeqs, p.record.seq)
 		total.add(&p.record)
 	})
-	k.need(total == o.sums, "outbox: counted %v, kept %v", total, o.sums)
+	k.need(total == o.sums && moving == o.moving, "outbox: counted %v, %d moving, kept %v, %d", total, moving, o.sums, o.moving)
 	k.need(o.unresolved == nil || o.unresolved.Len() == unresolved, "outbox: counted %d unresolved", unresolved)
 	for i, l := range o.lanes {
 		k.need(i == 0 || o.lanes[i-1].target < l.target, "lane of queue %d out of order", l.target)

@@ -14,7 +14,9 @@ const (
 )
 
 // IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
-func (op Op) IsBatched() bool { return op >= OpEnqueue && op <= OpCredit || op == OpTouch }
+func (op Op) IsBatched() bool {
+	return op >= OpEnqueue && op <= OpCredit || op == OpMove || op == OpTouch
+}
 
 // IsKnown tells whether this machine understands the Op.
 func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpRun }
@@ -73,6 +75,20 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, c.Boot.Counter)
 		dst = codec.AppendUint64(dst, c.Boot.Nonce)
 		dst = codec.AppendUvarint(dst, c.Gen)
+	case OpMove, OpResolve, OpDone, OpRun:
+		dst = appendOutboxCommand(dst, c)
+	}
+	return dst
+}
+
+// appendOutboxCommand appends what follows the Op of a command about outboxes.
+func appendOutboxCommand(dst []byte, c *Command) []byte {
+	switch c.Op {
+	case OpMove:
+		dst = codec.AppendUvarint(dst, uint64(c.Peer))
+		dst = append(dst, byte(c.Reason))
+		dst = codec.AppendUvarint(dst, c.To)
+		dst = codec.AppendBytes(dst, c.Envelope)
 	case OpResolve:
 		dst = codec.AppendBytes(dst, c.Envelope)
 	case OpDone:
@@ -154,19 +170,8 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 		c.Boot.Counter = r.Uvarint()
 		c.Boot.Nonce = r.Uint64()
 		c.Gen = r.Uvarint()
-	case OpResolve:
-		if c.Envelope = r.Bytes(); !validTargets(c.Envelope) {
-			r.Fail(codec.ErrMalformed)
-		}
-	case OpDone:
-		c.Peer = QueueID(r.Uvarint())
-		c.To = r.Uvarint()
-	case OpRun:
-		c.Peer = QueueID(r.Uvarint())
-		c.PeerEpoch = r.Uvarint()
-		if c.From, c.Envelope = r.Uvarint(), r.Bytes(); c.From == 0 || c.From > numberMax || !validRun(c.Envelope) {
-			r.Fail(codec.ErrMalformed)
-		}
+	case OpMove, OpResolve, OpDone, OpRun:
+		decodeOutboxCommand(&r, c)
 	default:
 		r.Fail(codec.ErrMalformed)
 	}
@@ -217,6 +222,32 @@ func decodeSettle(r *codec.Reader, c *Command) {
 	}
 	c.Consumer = readConsumer(r)
 	readRange(r, c)
+}
+
+func decodeOutboxCommand(r *codec.Reader, c *Command) {
+	ok := true
+	switch c.Op {
+	case OpMove:
+		c.Peer = QueueID(r.Uvarint())
+		c.Reason = Reason(r.Uint8())
+		c.To = r.Uvarint()
+		c.Envelope = r.Bytes()
+		ok = c.Reason.isMove() && validSeqs(c.Envelope) && (c.To == 0) != (len(c.Envelope) == 0)
+	case OpResolve:
+		c.Envelope = r.Bytes()
+		ok = validTargets(c.Envelope)
+	case OpDone:
+		c.Peer = QueueID(r.Uvarint())
+		c.To = r.Uvarint()
+	case OpRun:
+		c.Peer = QueueID(r.Uvarint())
+		c.PeerEpoch = r.Uvarint()
+		c.From, c.Envelope = r.Uvarint(), r.Bytes()
+		ok = c.From > 0 && c.From <= numberMax && validRun(c.Envelope)
+	}
+	if !ok {
+		r.Fail(codec.ErrMalformed)
+	}
 }
 
 // readRange reads the deliveries that a settlement is for; its outcome has been read.

@@ -40,6 +40,8 @@ var encodings = []struct {
 	{Command{Op: OpCredit, Session: 1, Limit: NoLimit}, "0d" + "01" + "ffffffff0f"},
 	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000"},
 	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "8001" + "00" + "01" + "01" + "78"},
+	{Command{Op: OpMove, Peer: 1024, Reason: ReasonMoved, To: 300, Envelope: []byte{}}, "13" + "8008" + "20" + "ac02" + "00"},
+	{Command{Op: OpMove, Peer: 1024, Reason: ReasonRedriven, Envelope: AppendSeqs(nil, []Seq{300, 301})}, "13" + "8008" + "21" + "00" + "03" + "ac02" + "01"},
 	{Command{Op: OpTick}, "20"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
@@ -77,11 +79,13 @@ func TestCommandEncoding(t *testing.T) {
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
 		"00", "0e", "1f", "29", "ff", // unknown ops
-		"02" + "80" + "01" + "01" + "000000" + "00000000", // unknown flag
-		"01" + "08" + "01" + "00" + "00",                  // flag of another op
-		"01" + "00" + "01" + "8080808010" + "00",          // body of 2^32 bytes
-		"02" + "00" + "00" + "01" + "000000" + "00000000", // session 0
-		"02" + "00" + "01" + "00" + "000000" + "00000000", // consumer 0
+		"02" + "80" + "01" + "01" + "000000" + "00000000",                                                      // unknown flag
+		"01" + "08" + "01" + "00" + "00",                                                                       // flag of another op
+		"01" + "00" + "01" + "8080808010" + "00",                                                               // body of 2^32 bytes
+		"02" + "00" + "00" + "01" + "000000" + "00000000",                                                      // session 0
+		"02" + "00" + "01" + "00" + "000000" + "00000000",                                                      // consumer 0
+		"13" + "01" + "02" + "01" + "00", "13" + "01" + "20" + "00" + "00", "13" + "01" + "20" + "01" + "0101", // reason of a death; neither, and both of number and list
+		"13" + "01" + "20" + "00" + "020100", // the same message twice
 		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00", "0d" + "00" + "01", "0d" + "01" + "8080808010",
 		"06" + "00" + "01" + "00" + "01" + "00",                                     // outcome 0
 		"06" + "06" + "01" + "00" + "01" + "00",                                     // unknown outcome

@@ -70,6 +70,9 @@ const (
 	// without acknowledgement and answers to a Get neither count nor wait. More than the limit may be outstanding when it is lowered. It takes back the mark that the session wants more (KindReady). Reply.A =
 	// how many are unsettled, B = how many messages are ready, if but for the limit one would go to the session (then the mark is set again), else 0. An unknown session is fine. Fields: Session, Limit.
 	OpCredit Op = 13
+	// OpMove moves ready messages to queue Peer: those that Envelope names (AppendSeqs), without any the first To of the queue. Who is not ready is passed over, and it ends when the entry's work is used
+	// up; named ones are at most 4096. Reply.A = how many were moved; CodeLimit if there are too many targets. Fields: Peer, Reason (Moved, Redriven), To, Envelope.
+	OpMove Op = 19
 	// OpTouch is OpQuery that counts as a use of the queue: it was declared again.
 	OpTouch Op = 20
 )
@@ -190,6 +193,8 @@ type Command struct {
 	Peer      QueueID
 	PeerEpoch uint64
 	Config    Config
+	// Reason says what an OpMove is for.
+	Reason Reason
 	// Envelope is the opaque message (exchange, key, header, body), which the machine never looks at. It aliases the encoded batch.
 	Envelope []byte
 }

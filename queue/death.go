@@ -3,7 +3,7 @@ package queue
 // Messages die when they expire, when the queue is too long, when a consumer rejects them, and when they failed too often. A death that the Config keeps goes to the
 // outbox; of any other nothing is left.
 
-// Reason says why a message died. The numbers stand in logs: only add at the end.
+// Reason says why a message died, or left for another queue. The numbers stand in logs: only add at the end.
 type Reason uint8
 
 const (
@@ -18,6 +18,17 @@ const (
 	reasonsEnd          Reason = 5
 )
 
+// Messages that did not die and leave all the same have reasons of their own.
+const (
+	// ReasonMoved: it was moved and arrives as it is.
+	ReasonMoved Reason = 32
+	// ReasonRedriven: it was moved back to where it had died, and arrives with the exchange and the routing key of before its last death.
+	ReasonRedriven Reason = 33
+)
+
+// IsDeath tells whether it stands for a death; other messages just go elsewhere.
+func (r Reason) IsDeath() bool { return r > 0 && r < reasonsEnd }
+
 // String returns the reason as RabbitMQ's x-death has it.
 func (r Reason) String() string {
 	switch r {
@@ -29,6 +40,10 @@ func (r Reason) String() string {
 		return "maxlen"
 	case ReasonDeliveryLimit:
 		return "delivery_limit"
+	case ReasonMoved:
+		return "moved"
+	case ReasonRedriven:
+		return "redriven"
 	}
 	return "unknown"
 }

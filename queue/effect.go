@@ -18,7 +18,7 @@ const (
 	KindUnused Kind = 5
 	// KindEvicted: the sessions of (Node, BootCounter) were ended here though the node lives; if it is attached it must know.
 	KindEvicted Kind = 6
-	// KindDead: message Seq died for Reason and waits in the outbox.
+	// KindDead: message Seq died or was moved, for Reason, and waits in the outbox.
 	KindDead Kind = 7
 	// KindReady: but for its limit a message would go to Session at (Node, Boot); Ready messages there are. The session is marked and not told again until an OpCredit takes the mark back.
 	KindReady Kind = 8

@@ -153,6 +153,8 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 		return m.commitTx(p, cmd, out)
 	case OpCredit:
 		return m.credit(p, cmd, out)
+	case OpMove:
+		return m.move(cmd, out)
 	}
 	invariant.Failf("op %d in a batch", cmd.Op)
 	return Reply{}, out
@@ -316,7 +318,7 @@ func (m *Machine) Counts() Counts {
 		Consumers: uint64(m.roster.size),
 		Enqueued:  t.enqueued, Delivered: t.delivered, DeliveredNoAck: t.deliveredNoAck, Got: t.got, GotNoAck: t.gotNoAck, GetEmpty: t.getEmpty,
 		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, Deaths: t.deaths,
-		Delayed: m.delayed.sums.n, DelayedBytes: m.delayed.sums.bytes, Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes,
+		Delayed: m.delayed.sums.n, DelayedBytes: m.delayed.sums.bytes, Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes, Moving: m.outbox.moving,
 		NextSeq: m.nextSeq,
 	}
 }

@@ -326,24 +326,7 @@ func (g *generator) commands(id PipelineID) []Command {
 	c := Command{Session: session}
 	switch n := g.IntN(100); {
 	case n < 35:
-		c = Command{Op: OpEnqueue, BodyBytes: uint32([]int{0, 1, 5, 10, 30}[g.IntN(5)]), Flags: Flags(g.IntN(2))}
-		if g.IntN(20) == 0 {
-			c.Flags |= FlagRedelivered
-		}
-		if g.IntN(12) == 0 {
-			c.Flags |= FlagImmediate
-		}
-		if g.priorities && g.IntN(2) == 0 {
-			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(g.IntN(6))
-		}
-		if g.limits && g.IntN(4) == 0 {
-			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1, 999, 1000, 5000, 20000}[g.IntN(6)]
-		}
-		var many []Command
-		for range 1 + g.IntN(g.bulk) {
-			many = append(many, c)
-		}
-		return many
+		return g.enqueues()
 	case n < 50:
 		c.Op, c.Consumer, c.Prefetch = OpSubscribe, s.lastConsumer+1-ConsumerID(g.IntN(12)/11*int(min(s.lastConsumer, 1))), uint32(g.IntN(4))
 		c.WindowBytes, c.WindowCount, c.ConsumerPriority = uint32(g.IntN(3)*15), uint32(g.IntN(6)), int32(g.IntN(5)/3-g.IntN(5)/4)
@@ -378,10 +361,33 @@ func (g *generator) commands(id PipelineID) []Command {
 		c = Command{Op: OpPurge}
 	case n < 95:
 		c = Command{Op: []Op{OpQuery, OpTouch}[g.IntN(2)]}
+	case n < 97:
+		c = g.move()
 	default:
 		c.Op, c.To = OpSessionClose, near(s.lastD)
 	}
 	return []Command{c}
+}
+
+// enqueues makes some equal messages.
+func (g *generator) enqueues() (many []Command) {
+	c := Command{Op: OpEnqueue, BodyBytes: uint32([]int{0, 1, 5, 10, 30}[g.IntN(5)]), Flags: Flags(g.IntN(2))}
+	if g.IntN(20) == 0 {
+		c.Flags |= FlagRedelivered
+	}
+	if g.IntN(12) == 0 {
+		c.Flags |= FlagImmediate
+	}
+	if g.priorities && g.IntN(2) == 0 {
+		c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(g.IntN(6))
+	}
+	if g.limits && g.IntN(4) == 0 {
+		c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1, 999, 1000, 5000, 20000}[g.IntN(6)]
+	}
+	for range 1 + g.IntN(g.bulk) {
+		many = append(many, c)
+	}
+	return many
 }
 
 // TestModelReaches makes sure that random histories meet what they are for: every op, outcome, verdict, code and effect, and work that is left for a tick.
@@ -417,7 +423,7 @@ func TestModelReaches(t *testing.T) {
 			met[fmt.Sprintf("overdue %t", r.m.unusedDue)] = true
 		}
 	}
-	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
+	for _, want := range strings.Split("op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
 		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {

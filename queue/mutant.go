@@ -30,5 +30,9 @@ const (
 	mutantImmediateWaits
 	mutantNewcomerTakesOver
 	mutantTakesOverAtOnce
+	mutantMovedStays
+	mutantTakenShown
+	mutantTakenTimerKept
+	mutantMovePassesLimit
 	mutantsEnd
 )

@@ -203,6 +203,9 @@ func (o *oracle) sum() Counts {
 			continue
 		case x.place == oDead:
 			c.Dead, c.DeadBytes = c.Dead+1, c.DeadBytes+uint64(x.bytes)
+			if x.reason.isMove() {
+				c.Moving++
+			}
 			continue
 		case x.place == oReady:
 			c.Ready, c.ReadyBytes = c.Ready+1, c.ReadyBytes+uint64(x.bytes)

@@ -158,6 +158,8 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 		}
 		n := o.sum()
 		return Reply{A: n.Ready, B: uint64(len(o.consumers)), C: n.Unacked}
+	case OpMove:
+		return o.move(c)
 	case OpSessionClose:
 		if s != nil {
 			o.end(s, max(min(c.To, s.lastD), s.drained))

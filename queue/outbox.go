@@ -13,7 +13,7 @@ import (
 // QueueID names a queue of the cluster, as the catalogue does.
 type QueueID uint64
 
-// parcel is a dead message that waits in the outbox. n counts the outbox's entries from 1 and is never reused. left is how many targets have not confirmed it; 0 until it is resolved.
+// parcel is a message that died, or was moved, and waits in the outbox. n counts the outbox's entries from 1 and is never reused. left is how many targets have not confirmed it; 0 until it is resolved.
 type parcel struct {
 	n      uint64
 	record record
@@ -40,6 +40,7 @@ type outbox struct {
 	lanes      []*lane               // by target; a lane stays, for its numbers go on
 	seqs       seqSet
 	sums       sums
+	moving     uint64 // those that did not die
 }
 
 func (o *outbox) add(x *record, reason Reason, died int64) {
@@ -58,6 +59,9 @@ func (o *outbox) put(p parcel) {
 	}
 	o.seqs.add(p.record.seq)
 	o.sums.add(&p.record)
+	if p.reason.isMove() {
+		o.moving++
+	}
 }
 
 func (o *outbox) each(visit func(p *parcel)) {
@@ -74,6 +78,9 @@ func (o *outbox) remove(p *parcel) {
 	o.parcels.Delete(parcel{n: p.n})
 	o.seqs.remove(p.record.seq)
 	o.sums.sub(&p.record)
+	if p.reason.isMove() {
+		o.moving--
+	}
 }
 
 func (o *outbox) search(target QueueID) (int, bool) {
@@ -221,12 +228,12 @@ func (m *Machine) run(cmd *Command, out []Effect) (Reply, []Effect) {
 	return Reply{Code: code, A: m.marks[i].last}, out
 }
 
-// Parcel is a dead message on its way, as the leader's mover sees it.
+// Parcel is a message on its way, as the leader's mover sees it.
 type Parcel struct {
 	// N is its number in the outbox, Seq the message, whose body the shell has.
 	N   uint64
 	Seq Seq
-	// Reason and DiedMillis tell of its death.
+	// Reason and DiedMillis tell of its death, or why and when it left.
 	Reason     Reason
 	DiedMillis int64
 	Priority   uint8

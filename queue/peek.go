@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 )
@@ -90,8 +91,12 @@ func peekLevel(out []Peeked, offset *int, count, size int, first, next Seq, belo
 	}
 	*offset = 0
 	out = between(from, to, out)
-	slices.SortFunc(out[before:], func(a, b Peeked) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	sortPeeked(out[before:])
 	return out
+}
+
+func sortPeeked(list []Peeked) {
+	slices.SortFunc(list, func(a, b Peeked) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 // ranked is a set of size seqs from first to below next, of which no more is known than how many are below a seq.
@@ -190,36 +195,49 @@ func (l *level) between(priority uint8, from, to Seq, out []Peeked) []Peeked {
 			return true
 		})
 	}
-	c, i := l.fresh.head, l.fresh.first
-	for left := l.fresh.n; left > 0; c, i = c.next, 0 {
-		n := min(len(c.items)-i, left)
-		if items := c.items[i : i+n]; items[n-1].seq >= from {
-			if items[0].seq >= to {
-				return out
-			}
-			for j := range items {
-				if f := &items[j]; f.seq >= from && f.seq < to {
-					x := fromFresh(f, priority)
-					out = append(out, x.peeked(nil, 0))
-				}
+	if l.fresh.n == 0 {
+		return out
+	}
+	for c := l.fresh.head; c != nil; c = c.next {
+		items := l.fresh.run(c)
+		if items[len(items)-1].seq < from {
+			continue
+		}
+		if items[0].seq >= to {
+			return out
+		}
+		for j := range items {
+			if f := &items[j]; f.seq >= from && f.seq < to && f.flags&flagTaken == 0 {
+				x := fromFresh(f, priority)
+				out = append(out, x.peeked(nil, 0))
 			}
 		}
-		left -= n
 	}
 	return out
 }
 
 // below counts the messages with a lower seq.
-func (f *fifo) below(seq Seq) int {
-	c, i := f.head, f.first
-	for left := f.n; left > 0; c, i = c.next, 0 {
-		n := min(len(c.items)-i, left)
-		items := c.items[i : i+n]
-		if items[n-1].seq >= seq {
-			place, _ := slices.BinarySearchFunc(items, seq, func(x fresh, seq Seq) int { return int(int64(x.seq) - int64(seq)) })
-			return f.n - left + place
-		}
-		left -= n
+func (f *fifo) below(seq Seq) (n int) {
+	if f.n == 0 {
+		return 0
 	}
-	return f.n
+	for c := f.head; c != nil; c = c.next {
+		items := f.run(c)
+		place, last := len(items), items[len(items)-1].seq >= seq
+		if last {
+			place, _ = slices.BinarySearchFunc(items, seq, compareSeq)
+		}
+		n += place
+		if c.taken > 0 {
+			for i := range items[:place] {
+				if items[i].flags&flagTaken != 0 {
+					n--
+				}
+			}
+		}
+		if last {
+			break
+		}
+	}
+	return n
 }

@@ -22,12 +22,17 @@ func peekString(list []Peeked) string {
 	return b.String()
 }
 
+// peeked is what a look should show of a message that nobody has.
+func (x *oMessage) peeked() Peeked {
+	return Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due}
+}
+
 // peek is what a look should show: a part of the oracle's list.
 func (o *oracle) peek(unacked bool, offset, count int) string {
 	var list []Peeked
 	for _, x := range o.in(oReady) {
 		if !unacked {
-			list = append(list, Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due})
+			list = append(list, x.peeked())
 		}
 	}
 	for p := 255; p >= 0; p-- {
@@ -35,7 +40,7 @@ func (o *oracle) peek(unacked bool, offset, count int) string {
 			if !unacked || x.place == oReady || x.place == oStaged || x.place == oDead || x.place == oDelayed || x.place == oOut && x.noAck || int(x.priority) != p {
 				continue
 			}
-			y := Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due}
+			y := x.peeked()
 			if x.place == oOut {
 				y.Redelivered = x.acquired > 1 || x.marked
 				y.Node, y.BootCounter, y.Session, y.Consumer = x.session.pipeline.id.Node, x.session.pipeline.id.Boot.Counter, x.session.id, x.consumer
@@ -62,6 +67,10 @@ func comparePeeks(m *Machine, o *oracle) error {
 		if got, want := peekString(look(offset, count)), o.peek(unacked, offset, count); got != want {
 			return fmt.Errorf("peek unacked=%t offset=%d count=%d:\n%swant\n%s", unacked, offset, count, got, want)
 		}
+	}
+	priority, after := random.IntN(7), Seq(random.IntN(int(m.nextSeq)))
+	if got, want := peekString(m.ScanReady(priority, after, count)), o.scan(priority, after, count); got != want {
+		return fmt.Errorf("scan priority=%d after=%d count=%d:\n%swant\n%s", priority, after, count, got, want)
 	}
 	return nil
 }

@@ -91,6 +91,8 @@ type Counts struct {
 	Delayed, DelayedBytes uint64
 	// Dead counts the messages in the outbox and the bytes of their bodies.
 	Dead, DeadBytes uint64
+	// Moving counts those of them that did not die but were moved.
+	Moving uint64
 	// Totals since the machine was made. Rejected counts enqueues that a limit refused, Deaths messages that died, by Reason less one.
 	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected uint64
 	Deaths                                                                                     [reasonsEnd - 1]uint64
@@ -102,7 +104,7 @@ type Counts struct {
 func (c *Counts) Numbers() []*uint64 {
 	list := []*uint64{
 		&c.Ready, &c.Unacked, &c.ReadyBytes, &c.UnackedBytes, &c.Persistent, &c.PersistentBytes, &c.Consumers, &c.Delayed, &c.DelayedBytes, &c.Dead, &c.DeadBytes, &c.Enqueued, &c.Delivered,
-		&c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected,
+		&c.DeliveredNoAck, &c.Got, &c.GotNoAck, &c.GetEmpty, &c.Acked, &c.Redelivered, &c.Rejected, &c.Moving,
 	}
 	for i := range c.Deaths {
 		list = append(list, &c.Deaths[i])

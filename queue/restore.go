@@ -207,8 +207,8 @@ func (r *restorer) outbox() {
 		distance, x := r.record(priority, last.record.born)
 		x.seq = last.record.seq + Seq(unzigzag(distance))
 		p.record = x
-		r.need(step > 0 && p.n > last.n && p.n <= o.last && p.reason > 0 && p.reason < reasonsEnd && x.flags&(FlagNoAck|flagFailed) == 0, "entry of the outbox")
-		r.need(uint64(p.left) <= uint64(r.m.bounds.lanes), "targets of an entry")
+		r.need(step > 0 && p.n > last.n && p.n <= o.last && (p.reason.IsDeath() || p.reason.isMove()) && x.flags&(FlagNoAck|flagFailed) == 0, "entry of the outbox")
+		r.need(uint64(p.left) <= uint64(r.m.bounds.lanes) && (p.left == 1 || !p.reason.isMove()), "targets of an entry")
 		r.need(p.died >= 0 && p.died <= r.m.seenMillis, "time of a death")
 		if !r.admit(x.seq) {
 			return
@@ -235,8 +235,11 @@ func (r *restorer) lanes() {
 	o := &r.m.outbox
 	lanes := r.Count(3)
 	r.need(lanes <= r.m.bounds.lanes, "number of lanes")
-	wanted := uint64(0)
-	o.each(func(p *parcel) { wanted += uint64(p.left) })
+	wanted, left := uint64(0), make(map[uint64]uint32)
+	o.each(func(p *parcel) {
+		wanted += uint64(p.left)
+		left[p.n] = p.left
+	})
 	for i := 0; i < lanes && r.Err() == nil; i++ {
 		l := &lane{target: QueueID(r.Uvarint()), done: r.Uvarint()}
 		r.need((i == 0 || o.lanes[i-1].target < l.target) && l.done <= numberMax, "lane")
@@ -244,14 +247,11 @@ func (r *restorer) lanes() {
 		n := uint64(0)
 		for range r.Count(1) {
 			n += uint64(unzigzag(r.Uvarint()))
-			p, ok := parcel{}, false
-			if o.parcels != nil {
-				p, ok = o.parcels.Get(parcel{n: n})
-			}
-			r.need(ok && p.left > 0 && wanted > 0, "entry of a lane")
+			r.need(left[n] > 0, "entry of a lane")
 			if r.Err() != nil {
 				return
 			}
+			left[n]--
 			wanted--
 			l.parcels = append(l.parcels, n)
 		}

@@ -17,6 +17,7 @@ import (
 //	due                               prints NextDeadline, Unused and Sealed
 //	live                              prints Live
 //	peek ready|unacked offset=n count=n  prints PeekReady or PeekUnacked
+//	scan priority=n after=n count=n   prints ScanReady
 //	snapshot                          prints AppendSnapshot in hex
 //	restart                           goes through a snapshot
 //
@@ -96,6 +97,8 @@ func (r *runner) play(t *testing.T, text string) string {
 			look = r.m.PeekUnacked
 		}
 		return peekString(look(int(l.Int("offset", 0)), int(l.Int("count", 1000))))
+	case "scan":
+		return peekString(r.m.ScanReady(int(l.Int("priority", 256)), Seq(l.Int("after", 0)), int(l.Int("count", 1000))))
 	case "sync":
 		var marks []SessionMark
 		for _, pair := range l.Pairs("s") {

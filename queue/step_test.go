@@ -215,7 +215,7 @@ func commandString(c *Command) string {
 		fmt.Fprintf(&b, "unseal token=%d", c.To)
 	case OpNodeGone:
 		fmt.Fprintf(&b, "gone node=%d boot=%d", c.Node, c.Boot.Counter)
-	case OpResolve, OpDone, OpRun:
+	case OpResolve, OpDone, OpRun, OpMove:
 		b.WriteString(outboxCommandString(c))
 	case OpEvict:
 		fmt.Fprintf(&b, "evict node=%d boot=%d nonce=%d gen=%d", c.Node, c.Boot.Counter, c.Boot.Nonce, c.Gen)
@@ -267,6 +267,8 @@ func parseConfig(l *script.Line) Config {
 func outboxCommandString(c *Command) string {
 	var b strings.Builder
 	switch c.Op {
+	case OpMove:
+		return moveString(c)
 	case OpResolve:
 		b.WriteString("resolve")
 		for r := codec.NewReader(c.Envelope); r.Len() > 0; {
@@ -316,6 +318,8 @@ func parseOutboxCommand(l *script.Line) Command {
 			c.Envelope = AppendTargets(c.Envelope, uint64(l.ParseInt(pair[0])), targets)
 		}
 		return c
+	case "move":
+		return parseMove(l)
 	case "done":
 		c := Command{Op: OpDone, Peer: QueueID(l.Int("queue", 0)), To: uint64(l.Int("to", 0))}
 		if l.Has("gone") {
@@ -452,7 +456,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return Command{Op: OpUnseal, To: uint64(l.Int("token", 0))}
 	case "gone":
 		return Command{Op: OpNodeGone, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1))}}
-	case "resolve", "done", "run":
+	case "resolve", "done", "run", "move":
 		return parseOutboxCommand(l)
 	case "evict":
 		return Command{Op: OpEvict, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1)), Nonce: uint64(l.Int("nonce", 0))}, Gen: uint64(l.Int("gen", 1))}

@@ -235,7 +235,7 @@ func TestLayout(t *testing.T) {
 		got, want uintptr
 	}{
 		{"fresh", sizeOf(fresh{}), 24}, {"record", sizeOf(record{}), 40}, {"delivery", sizeOf(delivery{}), 48},
-		{"page per delivery", sizeOf(p) / deliveryPage, 48}, {"chunk header", sizeOf(c), 32},
+		{"page per delivery", sizeOf(p) / deliveryPage, 48}, {"chunk header", sizeOf(c), 40},
 	} {
 		if x.got > x.want {
 			t.Errorf("%s takes %d bytes, want at most %d", x.name, x.got, x.want)

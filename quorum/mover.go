@@ -15,7 +15,7 @@ import (
 	"github.com/warrenmq/warren/queue"
 )
 
-// mover carries the dead letters of one queue to where they belong, as long as this node leads the queue (PROTOCOL 4). What it decides is decided by the machines: a dead letter has its
+// mover carries the dead letters of one queue, and what was moved, to where they belong, as long as this node leads the queue (PROTOCOL 4). What it decides is decided by the machines: a dead letter has its
 // targets once OpResolve is applied, a target has it once OpRun is applied there, and it is gone once OpDone is applied here. So a mover that dies, or two that work at once, lose and double
 // nothing.
 type mover struct {
@@ -196,6 +196,13 @@ func (v *mover) letter(q *meta.Queue, p *queue.Parcel, s *deathSurvey) *message.
 	envelope := v.run.core().read(p.Seq)
 	if envelope == nil {
 		return nil
+	}
+	if !p.Reason.IsDeath() {
+		letter, err := message.Moved(envelope, p.Reason == queue.ReasonRedriven)
+		if err != nil {
+			v.host.log.Error("a message cannot be moved", "queue", q.Name, "position", uint64(p.Seq), "error", err)
+		}
+		return letter
 	}
 	death := message.Death{Queue: q.Name, Reason: p.Reason.String(), TimeMillis: p.DiedMillis}
 	if s == nil {
