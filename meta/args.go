@@ -138,6 +138,10 @@ var argTable = [...]Arg{
 		Name: "x-consumer-disconnected-timeout", PolicyKey: "consumer-disconnected-timeout", Merge: LeastWins, Scope: bothQueues, Kind: IntArg,
 		Max: intMax, Equivalence: true,
 	},
+	{
+		Name: "x-confirm-replicas", PolicyKey: "confirm-replicas", Merge: PolicyWins, Operator: true, Scope: bothQueues, Kind: WordArg,
+		Words: []string{"majority", "all"}, BadWord: "invalid_confirm_replicas", Served: true,
+	},
 	{Name: "x-message-deduplication", PolicyKey: "message-deduplication", Scope: bothQueues | ExchangeScope, Kind: LooseBoolArg, Equivalence: true},
 	{Name: "x-cache-size", PolicyKey: "cache-size", Scope: bothQueues | ExchangeScope, Kind: AnyArg},
 	{Name: "x-cache-ttl", PolicyKey: "cache-ttl", Scope: bothQueues | ExchangeScope, Kind: AnyArg},

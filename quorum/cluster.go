@@ -295,6 +295,8 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 		answer(h.serveStatus(request))
 	case callMember:
 		go func() { answer(h.serveMember(request)) }()
+	case callReached:
+		go func() { answer(h.serveReached(request)) }()
 	case callReplica:
 		answer(h.serveReplica(request))
 	case callShell:

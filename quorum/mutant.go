@@ -24,4 +24,5 @@ const (
 	mutantBehindNotTold
 	mutantDoneUnanswered
 	mutantUnknownTargetGone
+	mutantConfirmMajority
 )

@@ -46,6 +46,8 @@ type pipeline struct {
 	deliveries []Delivery
 	lastD      map[queue.SessionID]uint64
 
+	all allReplicas // what waits for more than a majority
+
 	smu      sync.Mutex
 	sessions map[queue.SessionID]*Session // those that a delivery may be for
 }
@@ -65,6 +67,7 @@ type waiter struct {
 	session *Session
 	token   uint64
 	closes  bool // the command is the session's SessionClose
+	stores  bool // it stores messages
 }
 
 // target is the leader's side of a queue as a pipeline sees it.
@@ -86,10 +89,12 @@ type ticket interface {
 
 func newPipeline(h *Host, q meta.QueueID) *pipeline {
 	boot := h.Boot()
-	return &pipeline{
+	p := &pipeline{
 		host: h, q: q, id: queue.PipelineID{Node: queue.NodeID(h.node), Boot: queue.Boot{Counter: boot.Counter, Nonce: boot.Nonce}, Gen: 1},
 		lastD: make(map[queue.SessionID]uint64), sessions: make(map[queue.SessionID]*Session),
 	}
+	p.all.p = p
+	return p
 }
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
@@ -145,7 +150,7 @@ func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
 	}
 	b.buf = queue.AppendCommand(b.buf, cmd)
 	b.count++
-	b.waiters = append(b.waiters, waiter{s, token, cmd.Op == queue.OpSessionClose})
+	b.waiters = append(b.waiters, waiter{s, token, cmd.Op == queue.OpSessionClose, cmd.Op == queue.OpEnqueue || cmd.Op == queue.OpTxCommit})
 	if b.count >= limits.BatchCommandsMax || len(b.buf) >= limits.BatchBytesMax {
 		p.full = append(p.full, b)
 		p.open = nil
@@ -320,6 +325,7 @@ func (p *pipeline) firstAfter(k uint64) *batch {
 
 // check looks after the first unanswered batch: it is proposed again if its proposal was lost, and offered again if nothing was heard of it for a long time.
 func (p *pipeline) check(nowMillis int64) {
+	p.all.check(nowMillis)
 	old := p.oldest.Load()
 	if old == 0 || nowMillis-old < limits.ResendCheckMillis {
 		return
@@ -388,6 +394,7 @@ func (p *pipeline) answered(k uint64, exceptions []queue.Exception) {
 func (p *pipeline) complete(b *batch, exceptions []queue.Exception, code queue.Code) {
 	var session *Session
 	done := p.done[:0]
+	var held []confirm
 	e := 0
 	for i, w := range b.waiters {
 		reply := queue.Reply{Code: code}
@@ -398,7 +405,11 @@ func (p *pipeline) complete(b *batch, exceptions []queue.Exception, code queue.C
 		if w.closes {
 			p.forget(w.session.id)
 		}
-		if w.token == 0 {
+		switch {
+		case w.token == 0:
+			continue
+		case w.stores && p.all.on.Load():
+			held = append(held, confirm{w.session, Completion{Token: w.token, Reply: reply}})
 			continue
 		}
 		if w.session != session {
@@ -416,6 +427,7 @@ func (p *pipeline) complete(b *batch, exceptions []queue.Exception, code queue.C
 	clear(done)
 	p.done = done[:0]
 	b.recycle()
+	p.all.hold(held, p.seen)
 }
 
 // inlet is where the stream of one attachment arrives.
@@ -641,6 +653,11 @@ func (p *pipeline) finish(code queue.Code, gone bool) {
 	p.flight, p.full, p.open, p.target = nil, nil, nil, nil
 	p.oldest.Store(0)
 	p.mu.Unlock()
+	if gone {
+		p.all.end(queue.CodeOK)
+	} else {
+		p.all.end(code)
+	}
 	p.finishWaiters(rest, code)
 	sessions := p.takeSessions()
 	if gone {

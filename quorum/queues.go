@@ -37,6 +37,7 @@ func (h *Host) slot(id meta.QueueID) (*slot, error) {
 		return nil, ErrNoQueue
 	}
 	s := &slot{host: h, q: q, pipe: newPipeline(h, id)}
+	s.pipe.all.follow(q)
 	if v, raced := h.slots.LoadOrStore(id, s); raced {
 		return v.(*slot), nil
 	}

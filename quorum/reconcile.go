@@ -90,6 +90,7 @@ func (h *Host) reshape(q *meta.Queue) {
 	s.q = q
 	run := s.run
 	s.mu.Unlock()
+	s.pipe.all.follow(q)
 	_, member := q.MemberOn(h.node)
 	switch run := run.(type) {
 	case *remote:
@@ -214,6 +215,7 @@ func (h *Host) renewSlot(id any, old *slot) {
 	run, gone, q := old.run, old.gone, old.q
 	old.mu.Unlock()
 	next := &slot{host: h, q: q, pipe: newPipeline(h, q.ID)}
+	next.pipe.all.follow(q)
 	g, replica := run.(*group)
 	if replica {
 		next.run, next.touched = g, true

@@ -47,6 +47,8 @@ const (
 	messageShell link.Kind = 17
 	// callShell asks the shell above quorum: see AskTold.
 	callShell link.Kind = 18
+	// callReached asks how far a replica has come, when it has reached an index or after a bounded wait: queue, index. The answer is its applied index.
+	callReached link.Kind = 19
 )
 
 // errElsewhere says that another node must be asked.

@@ -29,6 +29,9 @@ const (
 	// FindLeaderMillis is the pause between two attempts to find the node that leads a queue. Used by quorum.
 	FindLeaderMillis = 50
 
+	// ConfirmAllMillis is how long confirms of a queue that wants them from every replica (x-confirm-replicas) wait for one that does not come along; then it counts as out of sync. Used by quorum.
+	ConfirmAllMillis = 2_000
+
 	// StatusMillis bounds a question about a queue's state to another node. Used by quorum.
 	StatusMillis = 1_000
 

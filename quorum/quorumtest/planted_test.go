@@ -62,6 +62,7 @@ var planted = []struct {
 	{"nobody is told that its replica is behind", inQuorum, 18, "^TestConsumerIsBoundToReplicaThatIsBehind$", `in vain`},
 	{"a dead letter goes before its target has it", inQuorum, 19, "^TestLettersGoBeforeTheyArrived$", `is there 0 times|in vain`},
 	{"a target that is not known counts as deleted", inQuorum, 20, "^TestUnknownTargetCountsAsDeleted$", `is there 0 times|in vain`},
+	{"a majority is enough for what all must have", inQuorum, 21, "^TestConfirmOfAllComesFromAMajority$", `has not what is confirmed|though a replica`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }
 
