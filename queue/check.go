@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/warrenmq/warren/config/limits"
 )
 
 // Check walks the whole state and returns what is wrong with it, nil if nothing is. It costs as much as a snapshot: tests run it after each step, shells on demand.
@@ -14,6 +16,7 @@ func (m *Machine) Check() error {
 	k.delayed()
 	k.outbox()
 	k.pipelines()
+	k.openTxs()
 	k.roster()
 	k.sets()
 	k.flags()
@@ -190,18 +193,53 @@ func (k *checker) tx(s *session) {
 		return
 	}
 	k.need(t.n > 0 && t.size() > 0 && t.size() <= k.m.bounds.txCommands, "session %d: transaction %d of %d commands", s.id, t.n, t.size())
-	last, born := Seq(0), int64(0)
-	for i := range t.messages {
-		x := &t.messages[i]
-		k.need(x.seq > last && x.born >= born && x.born <= k.m.seenMillis, "session %d: staged message %d stands behind %d", s.id, x.seq, last)
-		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0 && x.acquired|x.failures == 0, "staged message %d has flags %x or was acquired", x.seq, x.flags)
-		last, born = x.seq, x.born
-		k.meet(&k.awaySeqs, x.seq)
-	}
+	k.staged(t.messages)
 	for i := range t.settlements {
 		r := &t.settlements[i]
 		k.need(r.outcome >= OutcomeAck && r.outcome <= OutcomeReturnFresh && r.from > 0 && r.to >= r.from, "session %d: settlement of %d..%d", s.id, r.from, r.to)
 	}
+}
+
+// staged looks at messages of a transaction.
+func (k *checker) staged(messages []record) {
+	last, born := Seq(0), int64(0)
+	for i := range messages {
+		x := &messages[i]
+		k.need(x.seq > last && x.born >= born && x.born <= k.m.seenMillis, "staged message %d stands behind %d", x.seq, last)
+		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0 && x.acquired|x.failures == 0, "staged message %d has flags %x or was acquired", x.seq, x.flags)
+		last, born = x.seq, x.born
+		k.meet(&k.awaySeqs, x.seq)
+	}
+}
+
+// openTxs looks at transactions over several queues.
+func (k *checker) openTxs() {
+	m := k.m
+	k.need(len(m.reservations) <= m.bounds.reservations && len(m.decisions) <= m.bounds.decisions, "too many open transactions")
+	k.need(!m.sealed || len(m.decisions) == 0, "sealed with decisions that others have to hear of")
+	for i, r := range m.reservations {
+		k.need(i == 0 || m.reservations[i-1].id.less(r.id), "reservation %v out of order", r.id)
+		k.coordinated(&r.coordinated)
+		k.need(len(r.messages)+len(r.settled) <= m.bounds.txCommands*limits.SettleRangeMax, "reservation %v is too large", r.id)
+		k.staged(r.messages)
+		for j := range r.settled {
+			x := &r.settled[j]
+			k.need(x.outcome >= OutcomeAck && x.outcome <= OutcomeReturnFresh, "reserved message %d with outcome %d", x.record.seq, x.outcome)
+			k.need(x.record.acquired > 0 && x.record.flags&^(FlagPersistent|FlagRedelivered) == 0, "reserved message %d was never acquired or has flags %x", x.record.seq, x.record.flags)
+			k.meet(&k.awaySeqs, x.record.seq)
+			k.unacked.add(&x.record)
+		}
+	}
+	for i, d := range m.decisions {
+		k.need(i == 0 || m.decisions[i-1].id.less(d.id), "decision %v out of order", d.id)
+		k.coordinated(&d.coordinated)
+		k.need(len(d.left) > 0 && slices.IsSorted(d.left), "decision %v is for %v", d.id, d.left)
+	}
+}
+
+func (k *checker) coordinated(c *coordinated) {
+	k.need(c.id.Session > 0 && c.id.N > 0 && c.since <= k.m.seenMillis, "transaction %v since %d", c.id, c.since)
+	k.need(c.orphan || k.m.speaks(c.id), "transaction %v is an orphan and not marked", c.id)
 }
 
 func (k *checker) session(s *session) {
@@ -297,7 +335,7 @@ func (k *checker) roster() {
 func (k *checker) sets() {
 	m := k.m
 	k.need(equalSets(&k.readySeqs, &m.ready.seqs), "ready messages differ from their set")
-	k.need(equalSets(&k.awaySeqs, &m.away), "outstanding, returning and staged messages differ from their set")
+	k.need(equalSets(&k.awaySeqs, &m.away), "outstanding, returning, staged and reserved messages differ from their set")
 	k.need(equalSets(&k.outboxSeqs, &m.outbox.seqs), "the outbox differs from its set")
 	k.need(k.unacked == m.unacked, "unacked: counted %v, kept %v", k.unacked, m.unacked)
 	for q, ok := m.dropped.next(0); ok; q, ok = m.dropped.next(q + 1) {

@@ -15,11 +15,11 @@ const (
 
 // IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
 func (op Op) IsBatched() bool {
-	return op >= OpEnqueue && op <= OpCredit || op == OpMove || op == OpTouch
+	return op >= OpEnqueue && op <= OpCredit || op >= OpTxPrepare && op <= OpTxFinish || op == OpMove || op == OpTouch
 }
 
 // IsKnown tells whether this machine understands the Op.
-func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpRun }
+func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpTxDone }
 
 // AppendCommand appends the encoded command. Only the fields that count for its Op are encoded; equal ones give equal bytes.
 func AppendCommand(dst []byte, c *Command) []byte {
@@ -56,10 +56,8 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
 		dst = codec.AppendUvarint(dst, c.From)
 		dst = codec.AppendUvarint(dst, c.To-c.From)
-	case OpTxCommit:
-		dst = codec.AppendUvarint(dst, uint64(c.Session))
-		dst = codec.AppendUvarint(dst, uint64(c.Tx))
-		dst = codec.AppendUvarint(dst, c.To)
+	case OpTxCommit, OpTxPrepare, OpTxDecide, OpTxFinish, OpTxAsk, OpTxEnd, OpTxDone:
+		dst = appendTxCommand(dst, c)
 	case OpConfigure:
 		dst = appendConfig(dst, &c.Config)
 	case OpSeal:
@@ -147,10 +145,8 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 		c.Session = readSession(&r)
 	case OpSettle, OpTxSettle:
 		decodeSettle(&r, c)
-	case OpTxCommit:
-		c.Session = readSession(&r)
-		c.Tx = readTx(&r)
-		c.To = r.Uvarint()
+	case OpTxCommit, OpTxPrepare, OpTxDecide, OpTxFinish, OpTxAsk, OpTxEnd, OpTxDone:
+		decodeTxCommand(&r, c)
 	case OpPurge, OpQuery, OpTouch, OpTick:
 	case OpConfigure:
 		readConfig(&r, &c.Config)
@@ -199,6 +195,58 @@ func decodeEnqueue(r *codec.Reader, c *Command) {
 	}
 	c.BodyBytes = readUint32(r)
 	c.Envelope = r.Bytes()
+}
+
+// appendTxCommand appends a command about a transaction as a whole. Those outside pipelines name the incarnation.
+func appendTxCommand(dst []byte, c *Command) []byte {
+	if !c.Op.IsBatched() {
+		dst = codec.AppendUvarint(dst, uint64(c.Node))
+		dst = codec.AppendUvarint(dst, c.Boot.Counter)
+		dst = codec.AppendUint64(dst, c.Boot.Nonce)
+	}
+	dst = codec.AppendUvarint(dst, uint64(c.Session))
+	dst = codec.AppendUvarint(dst, uint64(c.Tx))
+	switch c.Op {
+	case OpTxCommit, OpTxEnd:
+		dst = codec.AppendUvarint(dst, c.To)
+	case OpTxPrepare:
+		dst = codec.AppendUvarint(dst, c.To)
+		dst = codec.AppendUvarint(dst, uint64(c.Peer))
+	case OpTxDecide:
+		dst = codec.AppendUvarint(dst, c.To)
+		dst = codec.AppendBytes(dst, c.Envelope)
+	case OpTxDone:
+		dst = codec.AppendUvarint(dst, uint64(c.Peer))
+	}
+	return dst
+}
+
+func decodeTxCommand(r *codec.Reader, c *Command) {
+	if !c.Op.IsBatched() {
+		c.Node = NodeID(r.Uvarint())
+		c.Boot.Counter = r.Uvarint()
+		c.Boot.Nonce = r.Uint64()
+	}
+	c.Session = readSession(r)
+	c.Tx = readTx(r)
+	switch c.Op {
+	case OpTxCommit:
+		c.To = r.Uvarint()
+	case OpTxPrepare:
+		c.To = r.Uvarint()
+		c.Peer = QueueID(r.Uvarint())
+	case OpTxDecide:
+		c.To = r.Uvarint()
+		if c.Envelope = r.Bytes(); !validQueues(c.Envelope) {
+			r.Fail(codec.ErrMalformed)
+		}
+	case OpTxEnd:
+		if c.To = r.Uvarint(); c.To > TxCommitted {
+			r.Fail(codec.ErrMalformed)
+		}
+	case OpTxDone:
+		c.Peer = QueueID(r.Uvarint())
+	}
 }
 
 func decodeSubscribe(r *codec.Reader, c *Command) {

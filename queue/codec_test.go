@@ -51,6 +51,12 @@ var encodings = []struct {
 	{Command{Op: OpDone, Peer: 1024, To: 3}, "27" + "8008" + "03"},
 	{Command{Op: OpRun, Peer: 1024, PeerEpoch: 1, From: 2, Envelope: AppendCommand(nil, &Command{Op: OpEnqueue, BodyBytes: 3, Envelope: []byte("ab")})},
 		"28" + "8008" + "01" + "02" + "07" + "01" + "00" + "00" + "03" + "02" + "6162"},
+	{Command{Op: OpTxPrepare, Session: 1, Tx: 9, To: 130, Peer: 1024}, "10" + "01" + "09" + "8201" + "8008"},
+	{Command{Op: OpTxDecide, Session: 1, Tx: 9, To: 3, Envelope: AppendQueue(AppendQueue(nil, 7), 1024)}, "11" + "01" + "09" + "03" + "03" + "07" + "8008"},
+	{Command{Op: OpTxFinish, Session: 1, Tx: 9}, "12" + "01" + "09"},
+	{Command{Op: OpTxAsk, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Session: 4, Tx: 5}, "29" + "01" + "02" + "0000000000000003" + "04" + "05"},
+	{Command{Op: OpTxEnd, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Session: 4, Tx: 5, To: TxCommitted}, "2a" + "01" + "02" + "0000000000000003" + "04" + "05" + "01"},
+	{Command{Op: OpTxDone, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Session: 4, Tx: 5, Peer: 1024}, "2b" + "01" + "02" + "0000000000000003" + "04" + "05" + "8008"},
 	{Command{Op: OpEvict, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}, Gen: 4}, "25" + "01" + "02" + "0000000000000003" + "04"},
 }
 
@@ -78,7 +84,7 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0e", "1f", "29", "ff", // unknown ops
+		"00", "0e", "1f", "3f", "ff", // unknown ops
 		"02" + "80" + "01" + "01" + "000000" + "00000000",                                                      // unknown flag
 		"01" + "08" + "01" + "00" + "00",                                                                       // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",                                                               // body of 2^32 bytes
@@ -101,7 +107,10 @@ func TestMalformedCommands(t *testing.T) {
 		"0a" + "00" + "00" + "01" + "00" + "00",                                     // session 0
 		"0b" + "01" + "01" + "00" + "00" + "01" + "00",                              // tx 0
 		"0c" + "01" + "00" + "00",                                                   // tx 0
-		"22" + "10",                                                                 // unknown condition
+		"11" + "01" + "01" + "01" + "00",                                            // no queues
+		"11" + "01" + "01" + "01" + "02" + "0707",                                   // queues that do not ascend
+		"2a" + "01" + "02" + "0000000000000003" + "04" + "05" + "02",                // no decision
+		"22" + "10", // unknown condition
 	} {
 		src, err := hex.DecodeString(s)
 		if err != nil {

@@ -73,6 +73,15 @@ const (
 	// OpMove moves ready messages to queue Peer: those that Envelope names (AppendSeqs), without any the first To of the queue. Who is not ready is passed over, and it ends when the entry's work is used
 	// up; named ones are at most 4096. Reply.A = how many were moved; CodeLimit if there are too many targets. Fields: Peer, Reason (Moved, Redriven), To, Envelope.
 	OpMove Op = 19
+	// OpTxPrepare reserves what the session has staged under Tx, if that is To commands and the queue has room for all its messages, for a decision of queue Peer: deliveries leave the session, and
+	// whatever ends it, everything stays reserved until OpTxFinish or OpTxEnd. Otherwise it drops it: CodeStale, CodeRejected, CodeLimit. Fields: Session, Tx, To, Peer.
+	OpTxPrepare Op = 16
+	// OpTxDecide is OpTxCommit that also records, in the same entry, that the transaction is committed, until OpTxFinish or until all queues of Envelope, a list of AppendQueue, are reported by OpTxDone.
+	// Replies: as OpTxCommit, and CodeLimit. Fields: Session, Tx, To, Envelope.
+	OpTxDecide Op = 17
+	// OpTxFinish says that a transaction of the session, which may have ended, is committed and, where that was decided, that all others know it. What is reserved is carried out whatever the limits are by
+	// now. Without such a transaction it does nothing. Fields: Session, Tx.
+	OpTxFinish Op = 18
 	// OpTouch is OpQuery that counts as a use of the queue: it was declared again.
 	OpTouch Op = 20
 )
@@ -105,6 +114,19 @@ const (
 	// OpRun brings messages From, From+1, ... of queue Peer's outbox: Envelope is encoded OpEnqueue commands. Reply.A = the last one that this queue has; CodeGap if messages before
 	// From are missing, CodeSealed, CodeLimit, CodeRejected if it is full behind that. Fields: Peer, PeerEpoch, From, Envelope.
 	OpRun Op = 40
+	// OpTxAsk asks the home of a transaction what was decided. Reply.A = TxCommitted; else it is TxAborted from now on: what the session has staged under it is dropped, so that a late OpTxDecide is
+	// refused. Fields: Node, Boot, Session, Tx.
+	OpTxAsk Op = 41
+	// OpTxEnd ends a reservation as the home said, To. Reply: CodeStale if there is none. Fields: Node, Boot, Session, Tx, To.
+	OpTxEnd Op = 42
+	// OpTxDone says that queue Peer has heard of a decision, or is gone. The last one removes it. Reply: CodeStale if that is so already. Fields: Node, Boot, Session, Tx, Peer.
+	OpTxDone Op = 43
+)
+
+// What became of a transaction. The numbers stand in logs.
+const (
+	TxAborted   = 0
+	TxCommitted = 1
 )
 
 // DoneGone stands in OpDone for a target that is gone.

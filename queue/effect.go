@@ -22,6 +22,8 @@ const (
 	KindDead Kind = 7
 	// KindReady: but for its limit a message would go to Session at (Node, Boot); Ready messages there are. The session is marked and not told again until an OpCredit takes the mark back.
 	KindReady Kind = 8
+	// KindTxOrphan: the session of a transaction over several queues has ended here and left it open: the leader should find out what became of it.
+	KindTxOrphan Kind = 11
 )
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
@@ -62,6 +64,8 @@ func (e Effect) String() string {
 		return fmt.Sprintf("cancel n%d.%d/s%d/c%d", e.Node, e.BootCounter, e.Session, e.Consumer)
 	case KindUnused:
 		return "unused"
+	case KindTxOrphan:
+		return "tx-orphan"
 	case KindEvicted:
 		return fmt.Sprintf("evicted n%d.%d", e.Node, e.BootCounter)
 	case KindReady:

@@ -18,13 +18,16 @@ const (
 	runMessagesMax = limits.BatchCommandsMax
 )
 
+// txQueuesMax bounds the queues of one transaction beside its home.
+const txQueuesMax = limits.TxQueuesMax
+
 // pipelineWindow is how many outcomes are kept per pipeline.
 const pipelineWindow = limits.PipelineWindowBatches
 
 // bounds are the limits that tests make small to reach them. They are constants of the machine, never state.
 type bounds struct {
 	// How many records there may be of a kind.
-	pipelines, sessions, consumers, lanes, marks int
+	pipelines, sessions, consumers, lanes, marks, reservations, decisions int
 	// How many commands a transaction may have here; all of them take effect in one entry.
 	txCommands int
 	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
@@ -35,6 +38,7 @@ type bounds struct {
 // standardBounds are the limits of every machine outside tests.
 var standardBounds = bounds{
 	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax, lanes: limits.LanesPerQueueMax, marks: limits.MarksPerQueueMax,
+	reservations: limits.TxOpenPerQueueMax, decisions: limits.TxOpenPerQueueMax,
 	txCommands: limits.TxCommandsMax,
 	returns:    limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
 }

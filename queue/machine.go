@@ -18,7 +18,10 @@ type Machine struct {
 	marks     []mark  // of queues whose outboxes came here, by source and epoch
 	delayed   delayed // messages that are to be ready later
 	outbox    outbox  // messages that died and leave for other queues
-	dropped   seqSet  // messages that are gone and whose release was not reported yet
+	// reservations wait for the decision of another queue, of decisions others have yet to hear; by id.
+	reservations []*reservation
+	decisions    []*decision
+	dropped      seqSet // messages that are gone and whose release was not reported yet
 
 	pipelines  []*pipeline // by id
 	deadBoots  []deadBoot  // by node
@@ -36,6 +39,7 @@ type Machine struct {
 	// What follows is no state.
 	bounds        bounds
 	budget        budget
+	orphaned      bool // KindTxOrphan waits for the end of the command
 	effectsBefore int
 	recent        *pipeline
 	pool          pagePool
@@ -151,6 +155,12 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 		return m.stageSettle(p, cmd, out)
 	case OpTxCommit:
 		return m.commitTx(p, cmd, out)
+	case OpTxPrepare:
+		return m.prepareTx(p, cmd, out)
+	case OpTxDecide:
+		return m.decideTx(p, cmd, out)
+	case OpTxFinish:
+		return m.finishTx(p, cmd, out)
 	case OpCredit:
 		return m.credit(p, cmd, out)
 	case OpMove:
@@ -160,7 +170,8 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 	return Reply{}, out
 }
 
-// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict, OpResolve, OpDone, OpRun. It appends the effects to out. Another Op is an invariant
+// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict, OpResolve, OpDone, OpRun, OpTxAsk, OpTxEnd,
+// OpTxDone. It appends the effects to out. Another Op is an invariant
 // violation.
 func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []Effect) {
 	m.begin(out)
@@ -183,6 +194,12 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 		reply, out = m.done(cmd.Peer, cmd.To, cmd.To == DoneGone, out)
 	case OpRun:
 		reply, out = m.run(cmd, out)
+	case OpTxAsk:
+		reply, out = m.askTx(cmd, out)
+	case OpTxEnd:
+		reply, out = m.endTx(cmd, out)
+	case OpTxDone:
+		reply = m.txDone(cmd)
 	case OpEvict:
 		reply, out = m.evict(PipelineID{Node: cmd.Node, Boot: cmd.Boot, Gen: cmd.Gen}, out)
 	default:
@@ -204,6 +221,16 @@ func (m *Machine) after(out []Effect) []Effect {
 	if m.unusedDue && len(m.returning) == 0 {
 		m.unusedDue = false
 		out = append(out, Effect{Kind: KindUnused})
+	}
+	if m.orphaned {
+		m.orphaned = false
+		switch {
+		case mutant == mutantReservationReturns && len(m.reservations) > 0:
+			out = m.endReservation(0, false, out)
+		case mutant == mutantDecisionForgotten:
+			m.decisions = nil
+		}
+		out = append(out, Effect{Kind: KindTxOrphan})
 	}
 	return out
 }
@@ -326,7 +353,7 @@ func (m *Machine) Counts() Counts {
 // Config returns the present configuration.
 func (m *Machine) Config() Config { return m.cfg }
 
-// Has tells whether the queue still holds a message: ready, outstanding, returning, staged, delayed or in the outbox.
+// Has tells whether the queue still holds a message: ready, outstanding, returning, staged, reserved, delayed or in the outbox.
 func (m *Machine) Has(seq Seq) bool {
 	return m.ready.seqs.has(seq) || m.away.has(seq) || m.delayed.seqs.has(seq) || m.outbox.seqs.has(seq)
 }

@@ -34,5 +34,11 @@ const (
 	mutantTakenShown
 	mutantTakenTimerKept
 	mutantMovePassesLimit
+	mutantReservationReturns
+	mutantAskedStaysOpen
+	mutantSnapshotOmitsDecisions
+	mutantSealedUndecided
+	mutantFinishObeysLimits
+	mutantDecisionForgotten
 	mutantsEnd
 )

@@ -107,6 +107,8 @@ func (o *oracle) single(now int64, c *Command) answer {
 		reply = o.doneWith(c.Peer, c.To)
 	case OpRun:
 		reply = o.runOf(c)
+	case OpTxAsk, OpTxEnd, OpTxDone:
+		reply = o.aboutTx(c)
 	case OpEvict:
 		reply.Code = CodeStale
 		if p := o.pipeline(PipelineID{c.Node, c.Boot, c.Gen}); p != nil && !p.evicted {
@@ -131,6 +133,8 @@ func (o *oracle) seal(cond Condition) Reply {
 		return Reply{Code: CodeInUse}
 	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
 		return Reply{Code: CodeNotEmpty}
+	case len(o.decided) > 0:
+		return Reply{Code: CodeDeciding}
 	default:
 		o.sealed = true
 		o.seals++
@@ -173,6 +177,7 @@ func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
 }
 
 func (o *oracle) endAll(p *oPipeline) {
+	o.orphan(p.id, func(SessionID) bool { return true })
 	o.together = true
 	for _, s := range append([]*oSession(nil), o.sessions...) {
 		if s.pipeline == p {

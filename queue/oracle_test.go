@@ -17,6 +17,7 @@ const (
 	oDead
 	oDelayed
 	oStaged
+	oReserved
 )
 
 type oMessage struct {
@@ -92,11 +93,14 @@ type oracle struct {
 	together                  bool // sessions end together: nobody takes over in between
 	lanes                     map[QueueID]*oLane
 	marks                     map[oMark]uint64
+	reserved                  map[TxID]*oReservation
+	decided                   map[TxID]*oDecision
+	orphaned                  bool
 	out                       []Effect
 }
 
 func newOracle(b bounds) *oracle {
-	return &oracle{b: b, next: 1, dropped: map[Seq]bool{}, dead: map[NodeID]uint64{}, lanes: map[QueueID]*oLane{}, marks: map[oMark]uint64{}}
+	return &oracle{b: b, next: 1, dropped: map[Seq]bool{}, dead: map[NodeID]uint64{}, lanes: map[QueueID]*oLane{}, marks: map[oMark]uint64{}, reserved: map[TxID]*oReservation{}, decided: map[TxID]*oDecision{}}
 }
 
 func (o *oracle) pipeline(id PipelineID) *oPipeline {
@@ -122,8 +126,10 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 		return o.enqueue(c, index, false)
 	case OpTxEnqueue, OpTxSettle:
 		return o.stage(p, s, c, index)
-	case OpTxCommit:
-		return o.commit(s, c)
+	case OpTxCommit, OpTxPrepare, OpTxDecide:
+		return o.commit(p, s, c)
+	case OpTxFinish:
+		o.finishTx(TxID{p.id.Node, p.id.Boot, c.Session, c.Tx})
 	case OpSubscribe:
 		return o.subscribe(p, s, c)
 	case OpCancel:
@@ -161,6 +167,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 	case OpMove:
 		return o.move(c)
 	case OpSessionClose:
+		o.orphan(p.id, func(id SessionID) bool { return id == c.Session })
 		if s != nil {
 			o.end(s, max(min(c.To, s.lastD), s.drained))
 			o.work()
@@ -545,6 +552,10 @@ func (o *oracle) after() {
 		o.due = false
 		o.emit(Effect{Kind: KindUnused})
 	}
+	if o.orphaned {
+		o.orphaned = false
+		o.emit(Effect{Kind: KindTxOrphan})
+	}
 }
 
 func (o *oracle) assignAll() {
@@ -675,27 +686,32 @@ func (o *oracle) settle(s *oSession, c *Command) (n uint64) {
 			continue
 		}
 		n++
-		switch {
-		case c.Outcome == OutcomeAck:
-			if !x.noAck {
-				o.counts.Acked++
-			}
-			o.remove(x)
-			o.release(x.seq)
-		case c.Outcome == OutcomeDiscard:
-			o.die(x, ReasonRejected)
-		case c.Outcome == OutcomeReturnFresh:
-			x.acquired--
-			o.putBack(x, unseen)
-		case c.Outcome == OutcomeReturnCounted || o.cfg.CountReturns:
-			x.failures++
-			o.putBack(x, failure)
-		default:
-			o.putBack(x, returned)
-		}
+		o.settleAs(x, c.Outcome)
 		o.takeTurns()
 	}
 	return n
+}
+
+// settleAs ends one delivery.
+func (o *oracle) settleAs(x *oMessage, outcome Outcome) {
+	switch {
+	case outcome == OutcomeAck:
+		if !x.noAck {
+			o.counts.Acked++
+		}
+		o.remove(x)
+		o.release(x.seq)
+	case outcome == OutcomeDiscard:
+		o.die(x, ReasonRejected)
+	case outcome == OutcomeReturnFresh:
+		x.acquired--
+		o.putBack(x, unseen)
+	case outcome == OutcomeReturnCounted || o.cfg.CountReturns:
+		x.failures++
+		o.putBack(x, failure)
+	default:
+		o.putBack(x, returned)
+	}
 }
 
 func (o *oracle) end(s *oSession, written uint64) {

@@ -156,6 +156,11 @@ func (m *Machine) eachUnacked(visit func(x *record, s *session, id ConsumerID)) 
 			})
 		}
 	}
+	for _, r := range m.reservations {
+		for i := range r.settled {
+			visit(&r.settled[i].record, nil, 0)
+		}
+	}
 	for i := range m.returning {
 		visit(&m.returning[i], nil, 0)
 	}

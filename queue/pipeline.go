@@ -223,6 +223,7 @@ func (m *Machine) endPipelines(first, end int) {
 
 // endSessions ends all sessions of a pipeline. Nothing counts as a failure: nobody knows what was written.
 func (m *Machine) endSessions(p *pipeline) {
+	m.orphanTxs(p.id, 0)
 	for _, s := range p.sessions {
 		written := uint64(0)
 		if mutant == mutantNodeGoneCounts {

@@ -32,6 +32,8 @@ const (
 	CodeSingleActive Code = 13
 	// CodeNoConsumers: an Enqueue with FlagImmediate found no consumer; nothing was stored.
 	CodeNoConsumers Code = 12
+	// CodeDeciding: Seal: other queues have yet to hear from this one that a transaction is committed; that is over soon.
+	CodeDeciding Code = 14
 )
 
 // Reply answers one command. A, B and C are explained at the Op.

@@ -34,6 +34,7 @@ func restore(src []byte, b bounds) (*Machine, error) {
 	for i := 0; i < n && r.Err() == nil; i++ {
 		r.pipeline()
 	}
+	r.openTxs()
 	r.waiting()
 	r.need(r.Len() == 0, "trailing bytes")
 	if err := r.Err(); err != nil {
@@ -399,20 +400,7 @@ func (r *restorer) tx(s *session) {
 	if t.n == 0 || r.Err() != nil {
 		return
 	}
-	messages, seq, born := r.Count(5), Seq(0), int64(0)
-	for i := 0; i < messages; i++ {
-		priority := r.Uint8()
-		distance, x := r.record(priority, born)
-		seq += Seq(distance)
-		x.seq = seq
-		r.need(distance > 0 && x.born >= born && x.flags&(FlagNoAck|flagFailed) == 0 && x.acquired|x.failures == 0, "staged message")
-		if !r.admit(seq) {
-			return
-		}
-		t.messages = append(t.messages, x)
-		r.m.away.add(seq)
-		born = x.born
-	}
+	t.messages = r.staged()
 	settlements := r.Count(4)
 	for i := 0; i < settlements && r.Err() == nil; i++ {
 		var c Command

@@ -68,7 +68,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		for _, f := range []struct {
 			key string
 			v   *int
-		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"txCommands", &b.txCommands}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}} {
+		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"txCommands", &b.txCommands}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}, {"reservations", &b.reservations}, {"decisions", &b.decisions}} {
 			*f.v = int(l.Int(f.key, int64(*f.v)))
 		}
 		r.m = newMachine(Config{}, b)
@@ -139,6 +139,7 @@ func stateString(m *Machine) string {
 	if text := m.outboxString(); text != "" {
 		fmt.Fprintf(&b, "outbox: %s\n", text)
 	}
+	b.WriteString(m.openTxString())
 	for _, d := range m.deadBoots {
 		fmt.Fprintf(&b, "dead n%d.%d\n", d.node, d.counter)
 	}

@@ -12,6 +12,9 @@ func (m *Machine) seal(cond Condition) Reply {
 		if cond&IfEmpty != 0 && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 || cond&IfAutoDelete != 0 && len(m.returning) > 0 {
 			return Reply{Code: CodeNotEmpty}
 		}
+		if len(m.decisions) > 0 && mutant != mutantSealedUndecided {
+			return Reply{Code: CodeDeciding}
+		}
 		m.sealed = true
 		m.seals++
 	}

@@ -89,6 +89,7 @@ func (m *Machine) drain(p *pipeline, cmd *Command, out []Effect) []Effect {
 
 // closeSession carries out OpSessionClose.
 func (m *Machine) closeSession(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
+	m.orphanTxs(p.id, cmd.Session)
 	i := p.searchSession(cmd.Session)
 	if i == len(p.sessions) || p.sessions[i].id != cmd.Session {
 		return Reply{}, out

@@ -49,6 +49,7 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 	for _, p := range m.pipelines {
 		dst = p.appendTo(dst)
 	}
+	dst = m.appendOpenTxs(dst)
 	return m.appendWaiting(dst)
 }
 
@@ -275,14 +276,7 @@ func (t *tx) appendTo(dst []byte) []byte {
 		return codec.AppendUvarint(dst, 0)
 	}
 	dst = codec.AppendUvarint(dst, uint64(t.n))
-	dst = codec.AppendUvarint(dst, uint64(len(t.messages)))
-	last, born := Seq(0), int64(0)
-	for i := range t.messages {
-		x := &t.messages[i]
-		dst = append(dst, x.priority)
-		dst = appendRecord(dst, uint64(x.seq-last), born, x)
-		last, born = x.seq, x.born
-	}
+	dst = appendStaged(dst, t.messages)
 	dst = codec.AppendUvarint(dst, uint64(len(t.settlements)))
 	for i := range t.settlements {
 		r := &t.settlements[i]

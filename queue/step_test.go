@@ -101,7 +101,7 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers"}
+	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers", CodeDeciding: "deciding"}
 
 var conditionNames = []struct {
 	name string
@@ -192,7 +192,7 @@ func commandString(c *Command) string {
 	case OpSettle:
 		fmt.Fprintf(&b, "settle s%d %s from=%d to=%d", c.Session, outcomeNames[c.Outcome], c.From, c.To)
 		pair("consumer", int64(c.Consumer))
-	case OpTxEnqueue, OpTxSettle, OpTxCommit:
+	case OpTxEnqueue, OpTxSettle, OpTxCommit, OpTxPrepare, OpTxDecide, OpTxFinish:
 		b.WriteString(txCommandString(c))
 	case OpPurge, OpQuery, OpTouch, OpTick:
 		b.WriteString(map[Op]string{OpPurge: "purge", OpQuery: "query", OpTouch: "touch", OpTick: "tick"}[c.Op])
@@ -217,6 +217,8 @@ func commandString(c *Command) string {
 		fmt.Fprintf(&b, "gone node=%d boot=%d", c.Node, c.Boot.Counter)
 	case OpResolve, OpDone, OpRun, OpMove:
 		b.WriteString(outboxCommandString(c))
+	case OpTxAsk, OpTxEnd, OpTxDone:
+		b.WriteString(openTxCommandString(c))
 	case OpEvict:
 		fmt.Fprintf(&b, "evict node=%d boot=%d nonce=%d gen=%d", c.Node, c.Boot.Counter, c.Boot.Nonce, c.Gen)
 	}
@@ -406,7 +408,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 	session := func() SessionID { return SessionID(l.ParseInt(strings.TrimPrefix(l.Arg(0), "s"))) }
 	to := uint64(l.Int("to", 0))
 	switch l.Verb {
-	case "tx-enqueue", "tx-settle", "tx-commit":
+	case "tx-enqueue", "tx-settle", "tx-commit", "tx-prepare", "tx-decide", "tx-finish", "tx-ask", "tx-end", "tx-done":
 		return parseTxCommand(t, l)
 	case "enqueue":
 		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered) | flag("immediate", FlagImmediate)}

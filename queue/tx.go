@@ -68,16 +68,19 @@ func (m *Machine) stageSettle(p *pipeline, cmd *Command, out []Effect) (Reply, [
 	return Reply{}, out
 }
 
-// commitTx carries out OpTxCommit: all that is staged or nothing.
-func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
+// takeTx takes what a session has staged for OpTxCommit, OpTxPrepare or OpTxDecide, if it is whole, there is room for it, and nothing else bars it. Else it is dropped, and work must follow; what is
+// staged under a higher number stays.
+func (m *Machine) takeTx(p *pipeline, cmd *Command, barred bool) (*session, *tx, Code) {
 	s := p.session(cmd.Session)
 	if s == nil || s.tx == nil || cmd.Tx < s.tx.n {
-		return Reply{Code: CodeStale}, out
+		return s, nil, CodeStale
 	}
 	code := CodeOK
 	switch whole := cmd.Tx == s.tx.n && cmd.To == uint64(s.tx.size()); {
 	case !whole && mutant != mutantTxPartCommitted:
 		code = CodeStale
+	case barred:
+		code = CodeLimit
 	case m.refusesTx(s.tx):
 		code = CodeRejected
 		m.totals.rejected += uint64(len(s.tx.messages))
@@ -85,12 +88,37 @@ func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Ef
 	if code != CodeOK {
 		m.dropTx(s)
 		m.forgetUnused(p, s)
-		return Reply{Code: code}, m.work(out)
+		return s, nil, code
 	}
 	t := s.tx
 	s.tx = nil
-	for i := range t.messages {
-		x := &t.messages[i]
+	return s, t, CodeOK
+}
+
+// commitTx carries out OpTxCommit: all that is staged or nothing.
+func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
+	s, t, code := m.takeTx(p, cmd, false)
+	if code != CodeOK {
+		return Reply{Code: code}, m.work(out)
+	}
+	out = m.carryOut(s, t, out)
+	m.forgetUnused(p, s)
+	return Reply{}, out
+}
+
+// carryOut has a transaction take effect.
+func (m *Machine) carryOut(s *session, t *tx, out []Effect) []Effect {
+	out = m.enter(t.messages, out)
+	for i := range t.settlements {
+		_, out = m.settleRange(s, &t.settlements[i], out)
+	}
+	return out
+}
+
+// enter has staged messages become messages of the queue.
+func (m *Machine) enter(messages []record, out []Effect) []Effect {
+	for i := range messages {
+		x := &messages[i]
 		m.away.remove(x.seq)
 		if to := m.taker(x); to != nil {
 			m.budget.assignments--
@@ -99,12 +127,8 @@ func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Ef
 		}
 		m.ready.putBack(x)
 	}
-	m.totals.enqueued += uint64(len(t.messages))
-	for i := range t.settlements {
-		_, out = m.settleRange(s, &t.settlements[i], out)
-	}
-	m.forgetUnused(p, s)
-	return Reply{}, out
+	m.totals.enqueued += uint64(len(messages))
+	return out
 }
 
 // refusesTx tells whether a queue that refuses publishes has no room for all messages of a transaction. That they might go to consumers at once does not count.
@@ -124,8 +148,14 @@ func (m *Machine) dropTx(s *session) {
 	if s.tx == nil {
 		return
 	}
-	for i := range s.tx.messages {
-		x := &s.tx.messages[i]
+	m.discard(s.tx.messages)
+	s.tx = nil
+}
+
+// discard drops staged messages.
+func (m *Machine) discard(messages []record) {
+	for i := range messages {
+		x := &messages[i]
 		m.away.remove(x.seq)
 		if mutant == mutantTxSurvivesClose {
 			m.ready.putBack(x)
@@ -133,7 +163,6 @@ func (m *Machine) dropTx(s *session) {
 			m.dropped.add(x.seq)
 		}
 	}
-	s.tx = nil
 }
 
 // forgetUnused removes a session that was there for its transaction alone.

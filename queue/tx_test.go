@@ -10,7 +10,8 @@ import (
 
 // What scripts, random histories and the oracle know of transactions. To the oracle a transaction is a list of commands that wait.
 
-// txCommandString renders tx-enqueue s1 tx=1 ..., tx-settle s1 ack tx=1 ... (otherwise as enqueue and settle) and tx-commit s1 tx=1 count=2.
+// txCommandString renders tx-enqueue s1 tx=1 ..., tx-settle s1 ack tx=1 ... (otherwise as enqueue and settle) tx-commit s1 tx=1 count=2, tx-prepare
+// s1 tx=1 count=2 home=100, tx-decide s1 tx=1 count=2 others=101,102 and tx-finish s1 tx=1.
 func txCommandString(c *Command) string {
 	plain := *c
 	switch c.Op {
@@ -21,13 +22,24 @@ func txCommandString(c *Command) string {
 		plain.Op = OpSettle
 		return fmt.Sprintf("tx-%s tx=%d", commandString(&plain), c.Tx)
 	}
-	return fmt.Sprintf("tx-commit s%d tx=%d count=%d", c.Session, c.Tx, c.To)
+	switch s := fmt.Sprintf(" s%d tx=%d", c.Session, c.Tx); c.Op {
+	case OpTxPrepare:
+		return fmt.Sprintf("tx-prepare%s count=%d home=%d", s, c.To, c.Peer)
+	case OpTxDecide:
+		return fmt.Sprintf("tx-decide%s count=%d others=%s", s, c.To, queuesString(c.Envelope))
+	case OpTxFinish:
+		return "tx-finish" + s
+	default:
+		return fmt.Sprintf("tx-commit%s count=%d", s, c.To)
+	}
 }
 
 func parseTxCommand(t *testing.T, l *script.Line) Command {
 	t.Helper()
 	var c Command
 	switch verb := l.Verb; verb {
+	case "tx-ask", "tx-end", "tx-done":
+		return parseOpenTxCommand(l)
 	case "tx-enqueue":
 		l.Verb = "enqueue"
 		c = parseCommand(t, l)
@@ -36,6 +48,12 @@ func parseTxCommand(t *testing.T, l *script.Line) Command {
 		l.Verb = "settle"
 		c = parseCommand(t, l)
 		c.Op = OpTxSettle
+	case "tx-prepare":
+		c = Command{Op: OpTxPrepare, To: uint64(l.Int("count", 0)), Peer: QueueID(l.Int("home", 100))}
+	case "tx-decide":
+		c = Command{Op: OpTxDecide, To: uint64(l.Int("count", 0)), Envelope: parseQueues(l, "others")}
+	case "tx-finish":
+		c = Command{Op: OpTxFinish}
 	default:
 		c = Command{Op: OpTxCommit, To: uint64(l.Int("count", 0))}
 	}
@@ -89,7 +107,19 @@ func (g *generator) tx(id PipelineID) []Command {
 	}
 	if g.IntN(3) > 0 || len(many) == 0 {
 		count := staged + uint64(len(many))
-		many = append(many, Command{Op: OpTxCommit, Session: session, Tx: n, To: count - min(count, uint64(g.IntN(6)/5))})
+		c := Command{Op: OpTxCommit, Session: session, Tx: n, To: count - min(count, uint64(g.IntN(6)/5))}
+		switch g.IntN(4) {
+		case 0:
+			c.Op, c.Peer = OpTxPrepare, 100
+		case 1:
+			c.Op, c.Envelope = OpTxDecide, AppendQueue(AppendQueue(nil, 101), 102+QueueID(g.IntN(2)))
+		}
+		many = append(many, c)
+	}
+	if ids := g.o.openTxs(); len(ids) > 0 && g.IntN(3) == 0 {
+		if open := ids[g.IntN(len(ids))]; open.Node == id.Node && open.Boot == id.Boot {
+			many = append(many, Command{Op: OpTxFinish, Session: open.Session, Tx: open.N})
+		}
 	}
 	return many
 }
@@ -124,9 +154,18 @@ func (o *oracle) stage(p *oPipeline, s *oSession, c *Command, index uint32) Repl
 	return Reply{}
 }
 
-func (o *oracle) commit(s *oSession, c *Command) Reply {
+func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 	if s == nil || s.tx == 0 || c.Tx < s.tx {
+		o.work()
 		return Reply{Code: CodeStale}
+	}
+	id := TxID{p.id.Node, p.id.Boot, c.Session, c.Tx}
+	var barred bool
+	switch c.Op {
+	case OpTxPrepare:
+		barred = o.reserved[id] != nil || len(o.reserved) == o.b.reservations
+	case OpTxDecide:
+		barred = o.decided[id] != nil || len(o.decided) == o.b.decisions
 	}
 	count, bytes := uint64(len(s.stagedAs)), uint64(0)
 	for _, x := range s.stagedAs {
@@ -136,17 +175,17 @@ func (o *oracle) commit(s *oSession, c *Command) Reply {
 	switch {
 	case c.Tx != s.tx || c.To != uint64(len(s.staged)):
 		reply.Code = CodeStale
+	case barred:
+		reply.Code = CodeLimit
 	case o.cfg.Overflow != DropHead && count > 0 && o.over(count, bytes):
 		reply.Code = CodeRejected
 		o.counts.Rejected += count
+	case c.Op == OpTxPrepare:
+		o.prepare(id, s, c)
 	default:
-		for _, x := range s.stagedAs {
-			o.counts.Enqueued++
-			if k := o.taker(x); k != nil {
-				o.give(x, k)
-			} else {
-				x.place = oReady
-			}
+		o.enterAll(s.stagedAs)
+		if c.Op == OpTxDecide {
+			o.decide(id, c)
 		}
 		for _, settle := range s.staged {
 			if settle.Op == OpTxSettle {
@@ -163,6 +202,18 @@ func (o *oracle) commit(s *oSession, c *Command) Reply {
 		o.forget(s)
 	}
 	return reply
+}
+
+// enterAll has staged messages become messages of the queue.
+func (o *oracle) enterAll(messages []*oMessage) {
+	for _, x := range messages {
+		o.counts.Enqueued++
+		if k := o.taker(x); k != nil {
+			o.give(x, k)
+		} else {
+			x.place = oReady
+		}
+	}
 }
 
 func (o *oracle) dropTx(s *oSession) {

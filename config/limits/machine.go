@@ -23,6 +23,12 @@ const (
 	// TxCommandsMax bounds the commands that a session may have staged in one queue; the transaction is refused whole beyond it. Used by queue and broker.
 	TxCommandsMax = 32768
 
+	// TxQueuesMax bounds the queues that take part in one transaction beside the one that decides it; it is refused whole beyond it. Used by queue and broker.
+	TxQueuesMax = 1024
+
+	// TxOpenPerQueueMax bounds the transactions over several queues that one queue has reserved, and those that it has decided and not all others know of; one more is refused whole. Used by queue.
+	TxOpenPerQueueMax = 4096
+
 	// ConsumersPerQueueMax bounds the consumers of one queue; beyond it a Subscribe is refused. Used by queue.
 	ConsumersPerQueueMax = 65536
 
