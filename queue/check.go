@@ -99,7 +99,7 @@ func (k *checker) outbox() {
 	left := make(map[uint64]uint32)
 	o.each(func(p *parcel) {
 		k.need(p.n > last && p.n <= o.last, "outbox: %d behind %d, last is %d", p.n, last, o.last)
-		k.need(p.died <= k.m.seenMillis && (p.reason.IsDeath() || p.reason.isMove()), "outbox: %d died at %d for %d", p.n, p.died, p.reason)
+		k.need(p.died <= k.m.seenMillis && (p.reason == ReasonRelayed || p.reason.IsDeath() || p.reason.isMove()), "outbox: %d died at %d for %d", p.n, p.died, p.reason)
 		last = p.n
 		k.need((p.left == 0) == o.unresolved.Has(p.n), "outbox: %d has %d targets left, is unresolved: %t", p.n, p.left, o.unresolved.Has(p.n))
 		if p.left == 0 {

@@ -376,8 +376,8 @@ func (c *Config) limits() [7]*Limit {
 	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax}
 }
 
-func (c *Config) switches() [5]*bool {
-	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive}
+func (c *Config) switches() [6]*bool {
+	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive, &c.Relay}
 }
 
 func readConfig(r *codec.Reader, c *Config) {

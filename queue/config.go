@@ -28,6 +28,8 @@ type Config struct {
 	// Expires is how many milliseconds the queue may be unused: without consumer, get and touch. ExpiresIfEmpty: not while it holds messages.
 	Expires        Limit
 	ExpiresIfEmpty bool
+	// Relay: a message that would be ready goes to the outbox, alive, to be carried on to where its shell routes it. Nobody gets it here.
+	Relay bool
 }
 
 // Limit is an upper bound that may be absent: 0 stands for none, n+1 for n.

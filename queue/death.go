@@ -7,6 +7,8 @@ package queue
 type Reason uint8
 
 const (
+	// ReasonRelayed: it did not die; its queue is a relay, and it goes on as it came.
+	ReasonRelayed Reason = 0
 	// ReasonRejected: a consumer rejected it without requeue.
 	ReasonRejected Reason = 1
 	// ReasonExpired: its time to live was over.
@@ -32,6 +34,8 @@ func (r Reason) IsDeath() bool { return r > 0 && r < reasonsEnd }
 // String returns the reason as RabbitMQ's x-death has it.
 func (r Reason) String() string {
 	switch r {
+	case ReasonRelayed:
+		return "relayed"
 	case ReasonRejected:
 		return "rejected"
 	case ReasonExpired:

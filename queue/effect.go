@@ -22,6 +22,8 @@ const (
 	KindDead Kind = 7
 	// KindReady: but for its limit a message would go to Session at (Node, Boot); Ready messages there are. The session is marked and not told again until an OpCredit takes the mark back.
 	KindReady Kind = 8
+	// KindRelayed: message Seq waits in the outbox to be carried on.
+	KindRelayed Kind = 9
 	// KindTxOrphan: the session of a transaction over several queues has ended here and left it open: the leader should find out what became of it.
 	KindTxOrphan Kind = 11
 )
@@ -68,6 +70,8 @@ func (e Effect) String() string {
 		return "tx-orphan"
 	case KindEvicted:
 		return fmt.Sprintf("evicted n%d.%d", e.Node, e.BootCounter)
+	case KindRelayed:
+		return fmt.Sprintf("relayed #%d", e.Seq)
 	case KindReady:
 		return fmt.Sprintf("ready n%d.%d/s%d count=%d", e.Node, e.BootCounter, e.Session, e.Ready)
 	}

@@ -265,7 +265,7 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	if to == nil && cmd.Flags&FlagImmediate != 0 && mutant != mutantImmediateWaits {
 		return Reply{Code: CodeNoConsumers}, out
 	}
-	full := to == nil && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
+	full := to == nil && !m.cfg.Relay && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
 	if full && patient {
 		return Reply{Code: CodeRejected}, out
 	}
@@ -284,14 +284,22 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	case to != nil:
 		m.budget.assignments--
 		return Reply{}, m.deliver(to, &x, out)
+	case m.cfg.Relay:
+		return Reply{}, m.relay(&x, out)
 	}
 	m.ready.push(&x)
 	return Reply{}, out
 }
 
+// relay sends a message on its way that is ready for it.
+func (m *Machine) relay(x *record, out []Effect) []Effect {
+	m.outbox.add(x, ReasonRelayed, m.seenMillis)
+	return append(out, Effect{Kind: KindRelayed, Seq: x.seq})
+}
+
 // taker returns the consumer that gets a message as it comes, nil if it has to wait: what assign would do next, without the way through ready, where what has no time to live would die.
 func (m *Machine) taker(x *record) *consumer {
-	if m.ready.sums.n > 0 || m.sealed || m.budget.assignments == 0 {
+	if m.ready.sums.n > 0 || m.sealed || m.cfg.Relay || m.budget.assignments == 0 {
 		return nil
 	}
 	return m.roster.pick(x.bytes)

@@ -316,6 +316,7 @@ func (g *generator) limit(c *Config) {
 	if g.IntN(2) == 0 {
 		c.Retry, c.RetryMin, c.RetryMax = RetryType(1+g.IntN(3)), some(1, 1, 1000, 3000), some(2, 2000, 5000)
 	}
+	c.Relay = g.IntN(6) == 0
 	c.CountReturns, c.DeadLetter, c.ParkPoison, c.ExpiresIfEmpty = g.IntN(3) == 0, g.IntN(2) == 0, g.IntN(2) == 0, g.IntN(2) == 0
 }
 
@@ -431,7 +432,7 @@ func TestModelReaches(t *testing.T) {
 	}
 	for _, want := range strings.Split("op 16,op 17,op 18,op 41,op 42,op 43,code deciding,effect 11,"+
 		"op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
-		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,effect 9,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {
 			t.Errorf("never met: %s", want)

@@ -177,6 +177,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 		if s != nil {
 			s.limit, s.wants = c.Limit, false
 			o.takeTurns()
+			o.wake()
 			o.assignAll()
 			reply := Reply{A: uint64(o.unsettled(s))}
 			if n := len(o.in(oReady)); n > 0 && o.hungry(s) {
@@ -206,7 +207,7 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	if k == nil && c.Flags&FlagImmediate != 0 {
 		return Reply{Code: CodeNoConsumers}
 	}
-	full := k == nil && o.cfg.Overflow != DropHead && o.over(1, uint64(x.bytes))
+	full := k == nil && !o.cfg.Relay && o.cfg.Overflow != DropHead && o.over(1, uint64(x.bytes))
 	var reply Reply
 	if full {
 		reply.Code = CodeRejected
@@ -226,13 +227,21 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 		o.die(x, ReasonMaxLength)
 	} else if k != nil {
 		o.give(x, k)
+	} else if o.cfg.Relay {
+		o.relay(x)
 	}
 	return reply
 }
 
+func (o *oracle) relay(x *oMessage) {
+	o.parcels++
+	x.place, x.reason, x.n = oDead, ReasonRelayed, o.parcels
+	o.emit(Effect{Kind: KindRelayed, Seq: x.seq})
+}
+
 // taker is who gets a message without waiting.
 func (o *oracle) taker(x *oMessage) *oConsumer {
-	if len(o.in(oReady)) > 0 || o.sealed || o.assign == 0 {
+	if len(o.in(oReady)) > 0 || o.sealed || o.cfg.Relay || o.assign == 0 {
 		return nil
 	}
 	return o.chosen(x)

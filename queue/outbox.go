@@ -13,7 +13,7 @@ import (
 // QueueID names a queue of the cluster, as the catalogue does.
 type QueueID uint64
 
-// parcel is a message that died, or was moved, and waits in the outbox. n counts the outbox's entries from 1 and is never reused. left is how many targets have not confirmed it; 0 until it is resolved.
+// parcel is a message that died, was moved or is relayed, and waits in the outbox. n counts the outbox's entries from 1 and is never reused. left is how many targets have not confirmed it; 0 until it is resolved.
 type parcel struct {
 	n      uint64
 	record record

@@ -208,7 +208,7 @@ func (r *restorer) outbox() {
 		distance, x := r.record(priority, last.record.born)
 		x.seq = last.record.seq + Seq(unzigzag(distance))
 		p.record = x
-		r.need(step > 0 && p.n > last.n && p.n <= o.last && (p.reason.IsDeath() || p.reason.isMove()) && x.flags&(FlagNoAck|flagFailed) == 0, "entry of the outbox")
+		r.need(step > 0 && p.n > last.n && p.n <= o.last && (p.reason == ReasonRelayed || p.reason.IsDeath() || p.reason.isMove()) && x.flags&(FlagNoAck|flagFailed) == 0, "entry of the outbox")
 		r.need(uint64(p.left) <= uint64(r.m.bounds.lanes) && (p.left == 1 || !p.reason.isMove()), "targets of an entry")
 		r.need(p.died >= 0 && p.died <= r.m.seenMillis, "time of a death")
 		if !r.admit(x.seq) {

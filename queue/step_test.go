@@ -111,7 +111,7 @@ var conditionNames = []struct {
 // How scripts name Config.limits and Config.switches.
 var (
 	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max"}
-	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active"}
+	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay"}
 )
 
 var outcomeNames = map[Outcome]string{OutcomeAck: "ack", OutcomeReturn: "return", OutcomeReturnCounted: "counted", OutcomeDiscard: "discard", OutcomeReturnFresh: "fresh"}

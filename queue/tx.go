@@ -125,6 +125,10 @@ func (m *Machine) enter(messages []record, out []Effect) []Effect {
 			out = m.deliver(to, x, out)
 			continue
 		}
+		if m.cfg.Relay {
+			out = m.relay(x, out)
+			continue
+		}
 		m.ready.putBack(x)
 	}
 	m.totals.enqueued += uint64(len(messages))
@@ -133,7 +137,7 @@ func (m *Machine) enter(messages []record, out []Effect) []Effect {
 
 // refusesTx tells whether a queue that refuses publishes has no room for all messages of a transaction. That they might go to consumers at once does not count.
 func (m *Machine) refusesTx(t *tx) bool {
-	if m.cfg.Overflow == DropHead || len(t.messages) == 0 {
+	if m.cfg.Overflow == DropHead || m.cfg.Relay || len(t.messages) == 0 {
 		return false
 	}
 	bytes := uint64(0)

@@ -177,7 +177,7 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 		reply.Code = CodeStale
 	case barred:
 		reply.Code = CodeLimit
-	case o.cfg.Overflow != DropHead && count > 0 && o.over(count, bytes):
+	case o.cfg.Overflow != DropHead && !o.cfg.Relay && count > 0 && o.over(count, bytes):
 		reply.Code = CodeRejected
 		o.counts.Rejected += count
 	case c.Op == OpTxPrepare:
@@ -210,6 +210,8 @@ func (o *oracle) enterAll(messages []*oMessage) {
 		o.counts.Enqueued++
 		if k := o.taker(x); k != nil {
 			o.give(x, k)
+		} else if o.cfg.Relay {
+			o.relay(x)
 		} else {
 			x.place = oReady
 		}
