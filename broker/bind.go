@@ -39,7 +39,7 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 		return errReserved(what)
 	case r.Reason != meta.ReasonOK:
 		return errReason(&r, what)
-	case r.Existed && (m.Type != meta.TypeRecentHistory || ch.view().History(ch.c.vhost, m.Exchange) != nil):
+	case r.Existed && ch.hasHidden(m.Exchange):
 		ch.replyUnless(m.NoWait, &amqp.ExchangeDeclareOk{})
 		return nil
 	}
@@ -57,6 +57,13 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 		return nil
 	})
 	return nil
+}
+
+// hasHidden tells whether an exchange has the queues that belong to it: its type asks for them, and they are made behind it.
+func (ch *channel) hasHidden(name string) bool {
+	v, vhost := ch.view(), ch.c.vhost
+	x := v.Exchange(vhost, name)
+	return x != nil && (x.RoutingType() != meta.TypeRecentHistory || v.History(vhost, name) != nil) && (!x.HasRelay() || v.Relay(vhost, name) != nil)
 }
 
 // ExchangeDelete deletes an exchange. One that is not there is no error.

@@ -179,7 +179,7 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 	if leader, ok := b.host.(interface{ LeadsCatalogue() bool }); ok && !leader.LeadsCatalogue() {
 		return
 	}
-	effects = slices.DeleteFunc(slices.Clone(effects), ofHistory)
+	effects = slices.DeleteFunc(slices.Clone(effects), ofHidden)
 	b.warnOfQueues(effects)
 	if !b.tells() {
 		return
@@ -203,14 +203,8 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 	}
 }
 
-// ofHistory tells whether a change is one of a history, which nobody is told of.
-func ofHistory(e meta.Effect) bool {
-	if e.Queue == nil {
-		return false
-	}
-	_, ok := e.Queue.HistoryOf()
-	return ok
-}
+// ofHidden tells whether a change is one of a queue that belongs to an exchange, which nobody is told of.
+func ofHidden(e meta.Effect) bool { return e.Queue != nil && e.Queue.IsHidden() }
 
 // warnOfQueues logs what has no effect in the declarations of new queues.
 func (b *Broker) warnOfQueues(effects []meta.Effect) {

@@ -31,11 +31,14 @@ const (
 	recalledBytesAtOnce = 1 << 20
 )
 
-// ExchangeCommands are what makes an exchange: itself, and its history if the type has one.
+// ExchangeCommands are what makes an exchange: itself, and its history and its relay if the type has them.
 func ExchangeCommands(h interface{ Node() meta.NodeID }, x *meta.Exchange) []meta.Command {
 	cmds := []meta.Command{{Op: meta.OpDeclareExchange, Exchange: *x}}
-	if x.Type == meta.TypeRecentHistory {
+	if x.RoutingType() == meta.TypeRecentHistory {
 		cmds = append(cmds, meta.HistoryCommand(x, ReplicasFor(h, meta.Arguments{})))
+	}
+	if x.HasRelay() {
+		cmds = append(cmds, meta.RelayCommand(x, ReplicasFor(h, meta.Arguments{})))
 	}
 	return cmds
 }

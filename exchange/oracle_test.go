@@ -25,12 +25,15 @@ func (w *world) keptBy(v *meta.View, vhost, exchange string, keys []string, head
 	}
 	_, passed, _ := w.walk(v, vhost, exchange, keys, headers)
 	for _, name := range passed {
-		if x := v.Exchange(vhost, name); x.Type == meta.TypeRecentHistory {
+		if x := v.Exchange(vhost, name); x.RoutingType() == meta.TypeRecentHistory && !w.relays(x) {
 			histories = append(histories, v.History(vhost, name).ID)
 		}
 	}
 	return histories
 }
+
+// relays tells whether the exchange leads the message to its relay alone.
+func (w *world) relays(x *meta.Exchange) bool { return w.delayed && x.Type == meta.TypeDelayed }
 
 func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) (queues []meta.QueueID, passed []string, _ Reason) {
 	x := v.Exchange(vhost, exchange)
@@ -54,6 +57,10 @@ func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, header
 			}
 			continue
 		}
+		if w.relays(x) {
+			queues = append(queues, v.Relay(vhost, x.Name).ID)
+			continue
+		}
 		taken := func(b *meta.Binding) {
 			matched = true
 			if b.Kind == meta.ToQueue {
@@ -63,7 +70,7 @@ func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, header
 			}
 		}
 		for b := range v.BindingsFrom(vhost, x.Name) {
-			if !slices.ContainsFunc(keys, func(key string) bool { return naiveMatch(x.Type, b, key, headers) }) {
+			if !slices.ContainsFunc(keys, func(key string) bool { return naiveMatch(x.RoutingType(), b, key, headers) }) {
 				continue
 			}
 			taken(b)
@@ -96,7 +103,7 @@ func (w *world) naiveChoice(v *meta.View, x *meta.Exchange, key string, headers 
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Destination, b.Destination))
 	})
 	hash := hashText(key)
-	switch x.Type {
+	switch x.RoutingType() {
 	case meta.TypeConsistentHash:
 		if name, ok := x.Arguments.Get("hash-header"); ok {
 			header, _ := name.AsString()

@@ -73,6 +73,8 @@ type Message struct {
 	Properties *amqp.PropertyView
 	// Histories is where routing appends the histories that keep the message, of the x-recent-history exchanges that it passed. They do not make a message routable and are not among the result.
 	Histories []meta.QueueID
+	// Delayed says that the message is to wait: an x-delayed-message exchange that it passes leads it to its relay and no further. From there it is routed on without.
+	Delayed bool
 }
 
 // View returns the View that the Router was made from.
@@ -164,8 +166,8 @@ type compiled struct {
 	// hashed and header say what the ring hashes.
 	hashed hashedOn
 	header string
-	// history is 0 for an exchange that keeps nothing.
-	history meta.QueueID
+	// history is 0 for an exchange that keeps nothing, relay for one whose messages pass none.
+	history, relay meta.QueueID
 }
 
 // targets are what a set of bindings leads to, both ascending and without duplicates.
@@ -248,6 +250,12 @@ func matchName[T cow.Text](w *hop, key T) {
 
 // match adds what the bindings of one exchange say.
 func match[T cow.Text](w *hop, x *compiled, key T, copies []string) {
+	if x.relay != 0 && w.m.Delayed {
+		w.matched = true
+		w.lists++
+		w.dst = append(w.dst, x.relay)
+		return
+	}
 	switch x.kind {
 	case directKind:
 		matchDirect(w, x, key)

@@ -23,6 +23,8 @@ type world struct {
 	random uint64
 	// histories are those that keep the message that was routed last.
 	histories []meta.QueueID
+	// delayed says that messages are to wait.
+	delayed bool
 }
 
 func newWorld(t testing.TB) *world {
@@ -78,8 +80,11 @@ func (w *world) exchange(name, exchangeType string, args amqp.Table) meta.Reply 
 		VHost: "/", Name: name, Type: exchangeType, Arguments: meta.NewArguments(args), AutoDelete: strings.HasPrefix(name, "auto"), Internal: strings.HasPrefix(name, "internal"),
 	}
 	reply := w.apply(meta.Command{Op: meta.OpDeclareExchange, Exchange: x})
-	if exchangeType == meta.TypeRecentHistory {
+	if x.RoutingType() == meta.TypeRecentHistory {
 		w.apply(meta.HistoryCommand(&x, []meta.NodeID{1}))
+	}
+	if x.HasRelay() {
+		w.apply(meta.RelayCommand(&x, []meta.NodeID{1}))
 	}
 	return reply
 }
@@ -94,7 +99,7 @@ func (w *world) bind(op meta.Op, source string, kind meta.DestinationKind, desti
 func (w *world) route(exchange, key string, copies []string, headers amqp.Table) ([]meta.QueueID, Reason) {
 	w.t.Helper()
 	m := withHeaders(w.t, headers)
-	m.Copies = copies
+	m.Copies, m.Delayed = copies, w.delayed
 	v := w.router.View()
 	want, wantReason := w.oracle(v, "/", exchange, append([]string{key}, copies...), headers)
 	got, reason := w.router.Route("/", []byte(exchange), []byte(key), m, nil)
@@ -130,7 +135,7 @@ func TestScripts(t *testing.T) {
 }
 
 // line carries out one line of a script: queue Q, delete-queue Q, exchange X TYPE [alternate=Y], delete-exchange X, bind|unbind X queue|exchange D
-// [key=K] [@header=value], route X [key=K] [cc=K,L] [@header=value]. Only route and refusals print something.
+// [key=K] [@header=value], route X [key=K] [cc=K,L] [delayed] [@header=value]. Only route and refusals print something.
 func (w *world) line(out *strings.Builder, l *script.Line) {
 	var table amqp.Table
 	for _, p := range l.Pairs("@") {
@@ -146,6 +151,9 @@ func (w *world) line(out *strings.Builder, l *script.Line) {
 		if s := l.Text("alternate", "none"); s != "none" {
 			table = append(table, amqp.Field{Key: "alternate-exchange", Value: amqp.Longstr(s)})
 		}
+		if s := l.Text("routes", ""); s != "" {
+			table = append(table, amqp.Field{Key: meta.ArgDelayedType, Value: amqp.Longstr(s)})
+		}
 		r = w.exchange(l.Arg(0), l.Arg(1), table)
 	case "delete-exchange":
 		r = w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: l.Arg(0)}})
@@ -158,6 +166,7 @@ func (w *world) line(out *strings.Builder, l *script.Line) {
 		if cc := l.Text("cc", ""); cc != "" {
 			copies = strings.Split(cc, ",")
 		}
+		w.delayed = l.Has("delayed")
 		ids, reason := w.route(l.Arg(0), l.Text("key", ""), copies, table)
 		fmt.Fprintf(out, "%s:", l)
 		for _, id := range ids {
@@ -208,10 +217,11 @@ func value(l *script.Line, s string) amqp.Value {
 // change makes one random change to the world.
 func (w *world) change(r *rand.Rand) {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
-	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "amq.topic", "missing"}
+	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "amq.topic", "missing"}
 	types := map[string]string{
 		"d": "direct", "f": "fanout", "t": "topic", "h": "headers", "auto-t": "topic", "internal-f": "fanout", "c": meta.TypeConsistentHash, "ch": meta.TypeConsistentHash, "m": meta.TypeModulusHash,
 		"r": meta.TypeRandom, "l": meta.TypeLocalRandom, "rh": meta.TypeRecentHistory,
+		"dt": meta.TypeDelayed, "dh": meta.TypeDelayed,
 	}
 	w.random = r.Uint64()
 	switch r.IntN(21) {
@@ -230,7 +240,7 @@ func (w *world) change(r *rand.Rand) {
 			w.deleteQueue(pick("a", "b", "c", "e", "g"))
 		}
 	case 2, 3:
-		name := exchanges[r.IntN(12)]
+		name := exchanges[r.IntN(14)]
 		typ := types[name]
 		if r.IntN(8) == 0 {
 			typ = pick("direct", "fanout", "topic", "headers")
@@ -242,12 +252,15 @@ func (w *world) change(r *rand.Rand) {
 		if name == "ch" {
 			args = append(args, amqp.Field{Key: "hash-header", Value: amqp.Longstr("k")})
 		}
+		if typ == meta.TypeDelayed {
+			args = append(args, amqp.Field{Key: meta.ArgDelayedType, Value: amqp.Longstr(map[string]string{"dt": "topic", "dh": meta.TypeRecentHistory}[name])})
+		}
 		w.exchange(name, typ, args)
 	case 4:
 		if r.IntN(3) > 0 {
 			break
 		}
-		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(12)]}})
+		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(14)]}})
 	default:
 		op := meta.OpBind
 		if r.IntN(3) == 0 {
@@ -313,7 +326,8 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 				w.change(r)
 			}
 			w.update()
-			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "amq.topic", "missing"} {
+			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "amq.topic", "missing"} {
+				w.delayed = r.IntN(2) == 0
 				key := randomPattern(r, "ab", false)
 				if x == "" && r.IntN(2) == 0 {
 					key = "a"

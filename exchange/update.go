@@ -62,7 +62,7 @@ func (u *update) visitExchange(before, x *meta.Exchange) {
 	if x.Name == "" {
 		return
 	}
-	c := &compiled{kind: kindOf(x.Type), internal: x.Internal}
+	c := &compiled{kind: kindOf(x.RoutingType()), internal: x.Internal}
 	if old, ok := u.vhost.exchanges.Get(x.Name); ok && before != nil && before.Type == x.Type && before.Arguments == x.Arguments {
 		*c = *old // its policy changed: the bindings stay. If it was made again, those of the old one are taken out one by one.
 		c.internal, c.alternate, c.hasAlternate = x.Internal, "", false
@@ -77,7 +77,12 @@ func (u *update) visitExchange(before, x *meta.Exchange) {
 }
 
 func (u *update) visitQueue(before, after *meta.Queue) {
-	if u.visitHistory(before, after) {
+	q := after
+	if q == nil {
+		q = before
+	}
+	if q.IsHidden() {
+		u.visitHidden(q, after != nil)
 		return
 	}
 	if after == nil {
@@ -89,24 +94,26 @@ func (u *update) visitQueue(before, after *meta.Queue) {
 	}
 }
 
-// visitHistory gives a history to its exchange; false if the queue is none. Clients cannot address it, so it is not among the queues.
-func (u *update) visitHistory(before, after *meta.Queue) bool {
-	q := after
-	if q == nil {
-		q = before
+// visitHidden gives a history or a relay to its exchange. Clients cannot address it, so it is not among the queues.
+func (u *update) visitHidden(q *meta.Queue, exists bool) {
+	name, isHistory := q.HistoryOf()
+	if !isHistory {
+		name, _ = q.RelayOf()
 	}
-	name, ok := q.HistoryOf()
+	old, ok := u.vhost.exchanges.Get(name)
 	if !ok {
-		return false
+		return
 	}
-	if old, ok := u.vhost.exchanges.Get(name); ok {
-		x := *old
-		if x.history = 0; after != nil {
-			x.history = after.ID
-		}
-		u.vhost.exchanges = u.vhost.exchanges.Set(name, &x)
+	x, id := *old, meta.QueueID(0)
+	if exists {
+		id = q.ID
 	}
-	return true
+	if isHistory {
+		x.history = id
+	} else {
+		x.relay = id
+	}
+	u.vhost.exchanges = u.vhost.exchanges.Set(name, &x)
 }
 
 func (u *update) visitBinding(before, after *meta.Binding) {

@@ -236,7 +236,7 @@ func (p *sampler) sampleOwn(now time.Time, view *meta.View, snap *snapshot) {
 	published := &own{epoch: p.epoch, generation: p.generation}
 	waited := time.Duration(0)
 	for q := range view.QueuesByID() {
-		if _, isHistory := q.HistoryOf(); isHistory {
+		if q.IsHidden() {
 			continue
 		}
 		state := p.state(q)

@@ -9,9 +9,9 @@ import (
 
 // Envelope is a message as it stands in a queue. Its slices alias the encoded bytes.
 //
-//	exchange length 1 | exchange | key length 1 | key | properties length 4 | properties | [deaths length 4 | deaths] | body
+//	exchange length 1 | exchange | key length 1 | key | properties length 4 | properties | [deaths length 4 | deaths] | [carriage length 4 | carriage] | body
 //
-// Names come first in the form of short strings, so that a delivery copies them as they are. The highest bit of the properties' length says that there are deaths.
+// Names come first in the form of short strings, so that a delivery copies them as they are. The highest bit of the properties' length says that there are deaths, the next one that there is a carriage.
 type Envelope struct {
 	// Exchange and RoutingKey are what the message was published to, at most 255 bytes each.
 	Exchange, RoutingKey []byte
@@ -19,11 +19,16 @@ type Envelope struct {
 	Properties []byte
 	// Deaths are encoded Deaths, nil if the message never died.
 	Deaths []byte
+	// Carriage is an encoded Carriage, nil if the message has none.
+	Carriage []byte
 	// Body is the content.
 	Body []byte
 }
 
-const hasDeaths = 1 << 31
+const (
+	hasDeaths   = 1 << 31
+	hasCarriage = 1 << 30
+)
 
 // ErrMalformed says that bytes from a queue are no message. Only a bug or a broken disk makes it.
 var ErrMalformed = errors.New("message: malformed envelope")
@@ -35,11 +40,18 @@ func Append(dst []byte, e *Envelope) []byte {
 	if e.Deaths != nil {
 		n |= hasDeaths
 	}
+	if e.Carriage != nil {
+		n |= hasCarriage
+	}
 	dst = binary.BigEndian.AppendUint32(dst, n)
 	dst = append(dst, e.Properties...)
 	if e.Deaths != nil {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(e.Deaths)))
 		dst = append(dst, e.Deaths...)
+	}
+	if e.Carriage != nil {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(e.Carriage)))
+		dst = append(dst, e.Carriage...)
 	}
 	return append(dst, e.Body...)
 }
@@ -64,14 +76,20 @@ func Parse(src []byte) (Envelope, error) {
 	e.Exchange, e.RoutingKey = src[1:x:x], src[x+1:names:names]
 	n := binary.BigEndian.Uint32(src[names:])
 	rest := src[names+4:]
-	if e.Properties, rest, ok = split(rest, n&^hasDeaths); !ok {
+	if e.Properties, rest, ok = split(rest, n&^(hasDeaths|hasCarriage)); !ok {
 		return Envelope{}, ErrMalformed
 	}
-	if n&hasDeaths != 0 {
+	for _, part := range [...]struct {
+		bit uint32
+		to  *[]byte
+	}{{hasDeaths, &e.Deaths}, {hasCarriage, &e.Carriage}} {
+		if n&part.bit == 0 {
+			continue
+		}
 		if len(rest) < 4 {
 			return Envelope{}, ErrMalformed
 		}
-		if e.Deaths, rest, ok = split(rest[4:], binary.BigEndian.Uint32(rest)); !ok {
+		if *part.to, rest, ok = split(rest[4:], binary.BigEndian.Uint32(rest)); !ok {
 			return Envelope{}, ErrMalformed
 		}
 	}

@@ -4,14 +4,16 @@ import (
 	"github.com/warrenmq/warren/amqp"
 )
 
-// Letter is a message that goes on to another queue: a dead letter, which died and goes to a dead-letter exchange, or one that was moved.
+// Letter is a message that goes on to another queue: a dead letter, which died and goes to a dead-letter exchange, one that was moved, or one that goes on alive from a relay.
 type Letter struct {
 	// Envelope is the message as it goes on.
 	Envelope Envelope
-	// Deaths are its deaths, this one included.
+	// Deaths are its deaths, those that are in the envelope.
 	Deaths Deaths
-	// Copies are further routing keys: those of the header CC, unless the queue gives a key.
+	// Copies are further routing keys: those of the header CC, unless the queue gives a key; of a relayed message those of BCC, too.
 	Copies []string
+	// Mandatory says that the publisher of a relayed message asked for it to be routable.
+	Mandatory bool
 	// Properties are those of Envelope.
 	Properties amqp.PropertyView
 }
@@ -24,6 +26,7 @@ func DeadLetter(envelope []byte, death Death, exchange string, key *string) (*Le
 		return nil, err
 	}
 	l := &Letter{Envelope: e}
+	l.Envelope.Carriage = nil
 	if l.Deaths, err = ParseDeaths(e.Deaths); err != nil {
 		return nil, err
 	}

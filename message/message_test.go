@@ -26,11 +26,13 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 		{Exchange: []byte("x"), RoutingKey: []byte("key"), Properties: []byte{0, 0}, Body: []byte("body")},
 		{Exchange: bytes.Repeat([]byte("x"), 255), RoutingKey: bytes.Repeat([]byte("k"), 255), Properties: []byte{0, 0}, Deaths: []byte{}, Body: nil},
 		{RoutingKey: []byte("q"), Properties: []byte{0, 0}, Deaths: []byte("deaths"), Body: []byte("body")},
+		{RoutingKey: []byte("q"), Properties: []byte{0, 0}, Carriage: []byte("carriage"), Body: []byte("body")},
+		{RoutingKey: []byte("q"), Properties: []byte{0, 0}, Deaths: []byte("deaths"), Carriage: []byte("carriage")},
 	} {
 		encoded := Append(nil, &e)
 		got, err := Parse(encoded)
 		if err != nil || !bytes.Equal(got.Exchange, e.Exchange) || !bytes.Equal(got.RoutingKey, e.RoutingKey) || !bytes.Equal(got.Properties, e.Properties) ||
-			!bytes.Equal(got.Deaths, e.Deaths) || (got.Deaths == nil) != (e.Deaths == nil) || !bytes.Equal(got.Body, e.Body) {
+			!bytes.Equal(got.Deaths, e.Deaths) || (got.Deaths == nil) != (e.Deaths == nil) || !bytes.Equal(got.Carriage, e.Carriage) || (got.Carriage == nil) != (e.Carriage == nil) || !bytes.Equal(got.Body, e.Body) {
 			t.Errorf("%+v came back as %+v (%v)", e, got, err)
 		}
 		for n := range len(encoded) - len(e.Body) {
@@ -193,6 +195,30 @@ func TestPublishersDeathsAreContent(t *testing.T) {
 	}
 }
 
+// TestRelayedIsAsPublished: what goes on from a relay carries no new death, keeps its expiration and knows the keys that its publisher hid.
+func TestRelayedIsAsPublished(t *testing.T) {
+	headers := amqp.Table{{Key: "CC", Value: amqp.Array(amqp.Longstr("second"))}}
+	props := properties(func(p *amqp.Properties) { p.SetHeaders(headers); p.SetExpiration("5") })
+	deaths := Deaths{FirstQueue: "q", FirstReason: "expired", List: []Death{{Queue: "q", Reason: "expired", Count: 1}}}
+	c := Carriage{Mandatory: true, Keys: []string{"hidden", ""}}
+	published := Envelope{Exchange: []byte("x"), RoutingKey: []byte("first"), Properties: props, Deaths: deaths.Append(nil), Carriage: c.Append(nil), Body: []byte("body")}
+	l, err := Relayed(Append(nil, &published))
+	if err != nil {
+		t.Fatal(err)
+	}
+	published.Carriage = nil
+	if !bytes.Equal(Append(nil, &l.Envelope), Append(nil, &published)) || !l.Mandatory || !reflect.DeepEqual(l.Copies, []string{"second", "hidden", ""}) || !reflect.DeepEqual(l.Deaths, deaths) {
+		t.Errorf("goes on as %+v", l)
+	}
+	published.Carriage = []byte{2}
+	if _, err := Relayed(Append(nil, &published)); err == nil {
+		t.Error("a damaged carriage is read")
+	}
+	if d, _ := died(t, Append(nil, &Envelope{Properties: props, Carriage: c.Append(nil)}), "q", "expired", 1, "dlx", nil); d.Envelope.Carriage != nil {
+		t.Error("a dead letter has the carriage of its publish")
+	}
+}
+
 func TestCycles(t *testing.T) {
 	for _, c := range []struct {
 		deaths string // queue:reason, the oldest first
@@ -246,6 +272,9 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%x encoded anew is %x", src, again)
 		}
 		_ = e.Shown()
+		if l, err := Relayed(src); err == nil && (l.Envelope.Carriage != nil || !bytes.Equal(l.Envelope.Properties, e.Properties) || !bytes.Equal(l.Envelope.Deaths, e.Deaths)) {
+			t.Errorf("%x goes on as %+v", src, l.Envelope)
+		}
 		key := "key"
 		if l, err := DeadLetter(src, Death{Queue: "q", Reason: "expired"}, "x", &key); err == nil {
 			if _, err := DeadLetter(Append(nil, &l.Envelope), Death{Queue: "q", Reason: "rejected"}, "y", nil); err != nil {

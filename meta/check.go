@@ -128,9 +128,11 @@ func (v *View) checkVHost(h *vhost) error {
 			return fmt.Errorf("topic permission of %q for %q stands under %q", p.User, p.Exchange, key)
 		}
 	}
-	for name, q := range withPrefix(h.queues, historyPrefix) {
-		if exchange, _ := q.HistoryOf(); !h.hasHistories(exchange) || !q.Durable || q.AutoDelete || anyWithPrefix(h.byDestination, toPrefix(ToQueue, name)) {
-			return fmt.Errorf("history %q: has an exchange %v, durable %v, auto-delete %v", name, h.hasHistories(exchange), q.Durable, q.AutoDelete)
+	for _, prefix := range hiddenPrefixes {
+		for name, q := range withPrefix(h.queues, prefix) {
+			if _, ok := h.mayHide(q); !ok || !q.Durable || q.AutoDelete || anyWithPrefix(h.byDestination, toPrefix(ToQueue, name)) {
+				return fmt.Errorf("hidden queue %q: has an exchange %v, durable %v, auto-delete %v", name, ok, q.Durable, q.AutoDelete)
+			}
 		}
 	}
 	if err := checkLimits(h.limits); err != nil {

@@ -94,7 +94,12 @@ func (v *View) checkDeclareExchange(x *Exchange) Reply {
 	if ae, ok := x.Arguments.Get(argAlternateExchange); ok && ae.Tag() != amqp.TagLongstr {
 		return Reply{Reason: ReasonInvalidArgType, Field: argAlternateExchange, Detail: ae.Type()}
 	}
-	if check := exchangeTypeNamed(x.Type).check; check != nil {
+	if x.Type == TypeDelayed {
+		if r := checkDelayed(x.Arguments); r.Reason != ReasonOK {
+			return r
+		}
+	}
+	if check := exchangeTypeNamed(x.RoutingType()).check; check != nil {
 		return check(x.Arguments)
 	}
 	return Reply{}
@@ -116,7 +121,7 @@ func (v *View) checkBind(b *Binding) Reply {
 	case b.Kind == ToQueue && v.Queue(b.VHost, b.Destination) == nil:
 		return Reply{Reason: ReasonNoQueue, Detail: b.Destination}
 	}
-	if t := exchangeTypeNamed(x.Type); t != nil && t.bindingProblem != nil {
+	if t := exchangeTypeNamed(x.RoutingType()); t != nil && t.bindingProblem != nil {
 		if text := t.bindingProblem(v, b); text != "" {
 			return Reply{Reason: ReasonInvalidBinding, Detail: text}
 		}

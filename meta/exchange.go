@@ -50,9 +50,11 @@ func (m *Machine) removeExchange(vhostName, name string) {
 		}
 		next := *h
 		next.exchanges = h.exchanges.Delete(name)
-		if q, ok := h.queues.Get(historyPrefix + name); ok {
-			next.queues = h.queues.Delete(q.Name)
-			m.forgetQueue(q)
+		for _, prefix := range hiddenPrefixes {
+			if q, ok := h.queues.Get(prefix + name); ok {
+				next.queues = next.queues.Delete(q.Name)
+				m.forgetQueue(q)
+			}
 		}
 		for _, b := range withPrefix(h.bySource, fromPrefix(name)) {
 			m.cutBinding(&next, b)

@@ -49,6 +49,7 @@ var exchangeTypes = [...]exchangeType{
 		_, problem := HashWeight(b.RoutingKey)
 		return problem
 	}},
+	{name: TypeDelayed}, // its arguments: checkDelayed
 	{name: TypeLocalRandom, bindingProblem: localBindingProblem},
 	{name: TypeModulusHash},
 	{name: TypeRandom},

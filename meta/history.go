@@ -65,17 +65,3 @@ func checkHistoryLength(args Arguments) Reply {
 	}
 	return Reply{Reason: ReasonInvalidBinding, Detail: "Invalid argument " + erlangTerm(v) + ", 'x-recent-history-length' must be a positive integer"}
 }
-
-// histories returns how many of a virtual host's queues are histories.
-func (h *vhost) histories() (n int) {
-	for range withPrefix(h.queues, historyPrefix) {
-		n++
-	}
-	return n
-}
-
-// hasHistories tells whether the exchange may have a history.
-func (h *vhost) hasHistories(exchange string) bool {
-	x, ok := h.exchanges.Get(exchange)
-	return ok && x.Type == TypeRecentHistory
-}

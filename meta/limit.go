@@ -44,7 +44,7 @@ func LimitOf(limits []Limit, name string) (value int64, ok bool) {
 // queuesMax refuses one more queue in a virtual host that has as many as it may.
 func (v *View) queuesMax(vhostName string) Reply {
 	h, _ := v.vhosts.Get(vhostName)
-	if most, ok := LimitOf(h.limits, MaxQueues); ok && int64(h.queues.Len()-h.histories()) >= most {
+	if most, ok := LimitOf(h.limits, MaxQueues); ok && int64(h.queues.Len()-h.hidden()) >= most {
 		return Reply{Reason: ReasonQueuesMax, Count: uint64(most)}
 	}
 	return Reply{}

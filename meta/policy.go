@@ -147,9 +147,9 @@ func (ps *policies) attach(fits func(*compiledPolicy) bool) Attached {
 	return Attached{Policy: user.Name, Operator: operator.Name, Definition: mergeDefinitions(user.Definition, operator.Definition)}
 }
 
-// attachQueue leaves histories alone, which nobody but their exchanges knows.
+// attachQueue leaves hidden queues alone, which nobody but their exchanges knows.
 func (ps *policies) attachQueue(q *Queue) Attached {
-	if _, isHistory := q.HistoryOf(); isHistory {
+	if q.IsHidden() {
 		return Attached{}
 	}
 	return ps.attach(func(p *compiledPolicy) bool { return p.isForQueue(q.Name, q.Type) })

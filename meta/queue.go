@@ -17,9 +17,10 @@ func (m *Machine) declareQueue(at machine.Stamp, in *Queue) Reply {
 		return Reply{Reason: ReasonNoVHost}
 	}
 	q := settled(&h.VHost, in)
-	exchange, isHistory := q.HistoryOf()
-	if isHistory && !h.hasHistories(exchange) {
-		return Reply{Reason: ReasonNoExchange, Field: "source", Detail: exchange}
+	if q.IsHidden() {
+		if exchange, ok := h.mayHide(&q); !ok {
+			return Reply{Reason: ReasonNoExchange, Field: "source", Detail: exchange}
+		}
 	}
 	if old, ok := h.queues.Get(q.Name); ok {
 		return judgeQueue(old, &q)
@@ -27,7 +28,7 @@ func (m *Machine) declareQueue(at machine.Stamp, in *Queue) Reply {
 	if m.v.queues.Len() >= QueuesMax {
 		return limit("queues", QueuesMax)
 	}
-	if r := m.v.queuesMax(q.VHost); r.Reason != ReasonOK && !isHistory {
+	if r := m.v.queuesMax(q.VHost); r.Reason != ReasonOK && !q.IsHidden() {
 		return r
 	}
 	if !q.Durable && m.fenced(q.Home, q.HomeBoot) || q.Exclusive && m.fenced(q.Owner.Node, q.Owner.Boot) {

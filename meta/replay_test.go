@@ -68,6 +68,15 @@ func (h *history) policy() Command {
 	return Command{Op: OpPutPolicy, Policy: p}
 }
 
+// hidden makes a queue that belongs to an exchange, if there is one that has such.
+func (h *history) hidden() Command {
+	x := Exchange{VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z")}
+	if h.r.IntN(2) == 0 {
+		return RelayCommand(&x, []NodeID{1, 2})
+	}
+	return HistoryCommand(&x, []NodeID{1, 2})
+}
+
 func (h *history) command() Command {
 	switch h.r.IntN(32) {
 	case 0:
@@ -103,13 +112,13 @@ func (h *history) command() Command {
 		return Command{Op: OpDeletePermission, Permission: Permission{User: h.pick("u", "w"), VHost: h.pick("/", "v")}}
 	case 10, 11:
 		return Command{Op: OpDeclareExchange, Exchange: Exchange{
-			VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z"), Type: h.pick("topic", "fanout", TypeRecentHistory), Durable: h.r.IntN(2) == 0, AutoDelete: h.r.IntN(2) == 0,
+			VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z"), Type: h.pick("topic", "fanout", TypeRecentHistory, TypeDelayed), Durable: h.r.IntN(2) == 0, AutoDelete: h.r.IntN(2) == 0,
 		}}
 	case 12:
 		return Command{Op: OpDeleteExchange, Exchange: Exchange{VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z")}, IfUnused: h.r.IntN(2) == 0}
 	case 13, 14, 15, 16:
 		if h.r.IntN(5) == 0 {
-			return HistoryCommand(&Exchange{VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z")}, []NodeID{1, 2})
+			return h.hidden()
 		}
 		return Command{Op: OpDeclareQueue, Queue: h.queue()}
 	case 17:

@@ -2,7 +2,6 @@ package meta
 
 import (
 	"iter"
-	"strings"
 
 	"github.com/warrenmq/warren/internal/cow"
 )
@@ -184,14 +183,14 @@ func (v *View) ExchangeCount(vhostName string) int {
 
 // Queue returns the queue of that name, nil if there is none.
 func (v *View) Queue(vhostName, name string) *Queue {
-	if h, ok := v.vhosts.Get(vhostName); ok && !strings.HasPrefix(name, historyPrefix) {
+	if h, ok := v.vhosts.Get(vhostName); ok && !isHidden(name) {
 		q, _ := h.queues.Get(name)
 		return q
 	}
 	return nil
 }
 
-// QueueByID returns the queue, nil if it is gone. Unlike a look-up by name it finds histories, too.
+// QueueByID returns the queue, nil if it is gone. Unlike a look-up by name it finds hidden ones, too.
 func (v *View) QueueByID(id QueueID) *Queue {
 	if q, ok := v.queues.Get(id); ok && v.stands(q) {
 		return q
@@ -223,14 +222,14 @@ func (v *View) QueuesFrom(vhostName, least string) iter.Seq[*Queue] {
 	}
 	return func(yield func(*Queue) bool) {
 		for _, q := range h.queues.From(least) {
-			if _, isHistory := q.HistoryOf(); !isHistory && !yield(q) {
+			if !q.IsHidden() && !yield(q) {
 				return
 			}
 		}
 	}
 }
 
-// QueuesByID yields every queue of the cluster by id, histories among them.
+// QueuesByID yields every queue of the cluster by id, hidden ones among them.
 func (v *View) QueuesByID() iter.Seq[*Queue] { return v.standing(valuesOf(v.queues.All())) }
 
 func (v *View) standing(queues iter.Seq[*Queue]) iter.Seq[*Queue] {
@@ -256,12 +255,12 @@ func (v *View) byIDs(ids iter.Seq[QueueID]) iter.Seq[*Queue] {
 // QueueCount returns the number of queues in a virtual host.
 func (v *View) QueueCount(vhostName string) int {
 	if h, ok := v.vhosts.Get(vhostName); ok {
-		return h.queues.Len() - h.histories()
+		return h.queues.Len() - h.hidden()
 	}
 	return 0
 }
 
-// QueueCountAll returns the number of queues in the cluster, with histories.
+// QueueCountAll returns the number of queues in the cluster, with hidden ones.
 func (v *View) QueueCountAll() int {
 	n := v.queues.Len()
 	for _, h := range v.condemned.All() {

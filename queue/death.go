@@ -7,8 +7,6 @@ package queue
 type Reason uint8
 
 const (
-	// ReasonRelayed: it did not die; its queue is a relay, and it goes on as it came.
-	ReasonRelayed Reason = 0
 	// ReasonRejected: a consumer rejected it without requeue.
 	ReasonRejected Reason = 1
 	// ReasonExpired: its time to live was over.
@@ -26,6 +24,8 @@ const (
 	ReasonMoved Reason = 32
 	// ReasonRedriven: it was moved back to where it had died, and arrives with the exchange and the routing key of before its last death.
 	ReasonRedriven Reason = 33
+	// ReasonRelayed: its queue is a relay, and it goes on as it came.
+	ReasonRelayed Reason = 34
 )
 
 // IsDeath tells whether it stands for a death; other messages just go elsewhere.
@@ -34,8 +34,6 @@ func (r Reason) IsDeath() bool { return r > 0 && r < reasonsEnd }
 // String returns the reason as RabbitMQ's x-death has it.
 func (r Reason) String() string {
 	switch r {
-	case ReasonRelayed:
-		return "relayed"
 	case ReasonRejected:
 		return "rejected"
 	case ReasonExpired:
@@ -48,6 +46,8 @@ func (r Reason) String() string {
 		return "moved"
 	case ReasonRedriven:
 		return "redriven"
+	case ReasonRelayed:
+		return "relayed"
 	}
 	return "unknown"
 }

@@ -96,6 +96,8 @@ type Host struct {
 	fatally sync.Once
 	workers sync.WaitGroup
 	stuck   sync.Map // *mover: has dead letters that had nowhere to go
+	// unrouted counts what left a relay and was bound nowhere.
+	unrouted atomic.Uint64
 }
 
 // runner runs one queue's machine, or knows who does: *group, *local or *remote.

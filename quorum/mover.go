@@ -15,7 +15,7 @@ import (
 	"github.com/warrenmq/warren/queue"
 )
 
-// mover carries the dead letters of one queue, and what was moved, to where they belong, as long as this node leads the queue (PROTOCOL 4). What it decides is decided by the machines: a dead letter has its
+// mover carries the dead letters of one queue, what was moved and what passes a relay to where they belong, as long as this node leads the queue (PROTOCOL 4). What it decides is decided by the machines: a dead letter has its
 // targets once OpResolve is applied, a target has it once OpRun is applied there, and it is gone once OpDone is applied here. So a mover that dies, or two that work at once, lose and double
 // nothing.
 type mover struct {
@@ -166,6 +166,9 @@ func parks(q *meta.Queue, parcels []queue.Parcel) bool {
 
 // targets routes a dead letter. ok is false if it has nowhere to go and waits; without targets it is dropped.
 func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets []queue.QueueID, ok bool) {
+	if p.Reason == queue.ReasonRelayed {
+		return v.onward(cat, q, p)
+	}
 	s := surveyOf(q, p.Reason)
 	if s == nil {
 		return nil, false
@@ -196,6 +199,9 @@ func (v *mover) letter(q *meta.Queue, p *queue.Parcel, s *deathSurvey) *message.
 	envelope := v.run.core().read(p.Seq)
 	if envelope == nil {
 		return nil
+	}
+	if p.Reason == queue.ReasonRelayed {
+		return v.relayed(q, p, envelope)
 	}
 	if !p.Reason.IsDeath() {
 		letter, err := message.Moved(envelope, p.Reason == queue.ReasonRedriven)

@@ -22,6 +22,9 @@ func firstConfig(q *meta.Queue) queue.Config {
 // queueConfig is what the machine of a queue must know (PROTOCOL 5: everything Apply reads is replicated).
 func queueConfig(q *meta.Queue) queue.Config {
 	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
+	if _, cfg.Relay = q.RelayOf(); cfg.Relay {
+		return cfg
+	}
 	if q.Type == meta.TypeQuorum {
 		cfg.PriorityMax, cfg.PriorityDefault = quorumPriorityMax, quorumPriorityDefault
 		cfg.DeliveryLimit = queue.LimitOf(limits.DeliveryLimit)

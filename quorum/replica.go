@@ -121,7 +121,7 @@ func (r *replica) collect(result *queue.Result) {
 			r.evs = append(r.evs, event{kind: eventReady, node: e.Node, boot: e.BootCounter, session: e.Session, k: uint64(e.Ready)})
 		case queue.KindUnused:
 			r.unused = true
-		case queue.KindDead:
+		case queue.KindDead, queue.KindRelayed:
 			r.died = true
 		}
 	}

@@ -26,9 +26,11 @@ const letterTTLMillis = 300
 type post struct {
 	c       *Cluster
 	session *quorum.Session
-	mu      sync.Mutex
-	okay    int
-	got     []int
+	// carriage is what its messages carry.
+	carriage []byte
+	mu       sync.Mutex
+	okay     int
+	got      []int
 }
 
 // Completed implements quorum.Receiver.
@@ -78,7 +80,7 @@ func (c *Cluster) newPost(at *Node) *post {
 func (p *post) send(q meta.QueueID, many int) {
 	p.c.T.Helper()
 	for n := range many {
-		env := message.Append(nil, &message.Envelope{RoutingKey: []byte("source"), Properties: []byte{0, 0}, Body: strconv.AppendInt(nil, int64(n), 10)})
+		env := message.Append(nil, &message.Envelope{RoutingKey: []byte("source"), Properties: []byte{0, 0}, Carriage: p.carriage, Body: strconv.AppendInt(nil, int64(n), 10)})
 		if err := p.session.Submit(q, &queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: 8, Envelope: env}, uint64(n+1)); err != nil {
 			p.c.T.Fatal(err)
 		}
@@ -404,4 +406,62 @@ func TestTwoMoversAtOnce(t *testing.T) {
 			target = c.declare(c.Node(5), meta.Queue{VHost: "/", Name: "target", Durable: true, Replicas: []meta.NodeID{4, 5, 3}})
 		}
 	})
+}
+
+// TestRelaysLoseOrDoubleWhatPasses: messages pass the relay of an exchange while its leader and that of their target die in turn. What is mandatory and has nowhere to go is parked, all else is dropped
+// and counted.
+func TestRelaysLoseOrDoubleWhatPasses(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 16 << 10}, func(c *Cluster) {
+		const many, rounds = 200, 4
+		relay := c.delayedExchange("passed", "fanout")
+		for round := range rounds {
+			target := c.declareWith("target", nil)
+			c.bindTo("passed", "target")
+			p := c.newPost(c.Node(4))
+			p.send(relay, many)
+			victim := c.AwaitLeader([]meta.QueueID{relay, target}[round%2])
+			victim.Kill()
+			c.Pass(time.Second)
+			victim.Start()
+			c.once(relay, target, many)
+			c.drop(target)
+		}
+		for _, n := range c.Nodes {
+			if got := n.Host().Unrouted(); got != 0 {
+				t.Errorf("%s has dropped %d that had a target", n.Name, got)
+			}
+		}
+		p := c.newPost(c.Node(1))
+		p.send(relay, 3)
+		unrouted := func() (n uint64) {
+			for _, x := range c.Nodes {
+				n += x.Host().Unrouted()
+			}
+			return n
+		}
+		c.Until(5*time.Second, "they are dropped", func() bool { n := c.Counts(relay); return n.NextSeq > 1 && n.Dead == 0 && unrouted() == 3 })
+		p.carriage = (&message.Carriage{Mandatory: true}).Append(nil)
+		p.okay = 0
+		p.send(relay, 3)
+		var parked *meta.Queue
+		c.Until(5*time.Second, "there is a place for them", func() bool {
+			parked = c.Live()[0].Host().Catalogue().View.Queue("/", "amq.dead")
+			return parked != nil
+		})
+		c.once(relay, parked.ID, 3)
+	})
+}
+
+// delayedExchange makes an exchange of that type that routes as another type does, and returns its relay.
+func (c *Cluster) delayedExchange(name, routes string) meta.QueueID {
+	c.T.Helper()
+	x := meta.Exchange{VHost: "/", Name: name, Type: meta.TypeDelayed, Durable: true, Arguments: meta.NewArguments(amqp.Table{{Key: meta.ArgDelayedType, Value: amqp.Longstr(routes)}})}
+	c.write(meta.Command{Op: meta.OpDeclareExchange, Exchange: x}, meta.RelayCommand(&x, []meta.NodeID{1, 2, 3}))
+	return c.Live()[0].Host().Catalogue().View.Relay("/", name).ID
+}
+
+// bindTo binds a queue to an exchange.
+func (c *Cluster) bindTo(exchange, queue string) {
+	c.T.Helper()
+	c.write(meta.Command{Op: meta.OpBind, Binding: meta.Binding{VHost: "/", Source: exchange, Kind: meta.ToQueue, Destination: queue}})
 }
