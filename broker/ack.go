@@ -99,6 +99,10 @@ func (ch *channel) settle(tag uint64, multiple bool, outcome queue.Outcome) erro
 
 // addToRun makes a settled delivery part of its source's run: neighbours with one outcome become one command. Called with ch.mu held.
 func (ch *channel) addToRun(u unacked, outcome queue.Outcome) {
+	if u.isLate() {
+		ch.late--
+		return
+	}
 	s := u.src
 	d := u.d &^ gotMark
 	s.unsettled--

@@ -73,6 +73,7 @@ type channel struct {
 	committing     *committing    // the commit that is under way, or nil
 	unacked        span[unacked]
 	unackedBytes   uint64 // the bodies of those that consumers got
+	late           int    // how many of unacked were taken back
 	withheld       bool   // a queue was not told of what was written, for unackedBytes is at its limit
 	sources        map[meta.QueueID]*source
 	recentSource   *source

@@ -361,6 +361,12 @@ func (c *client) Deliver(_ meta.QueueID, deliveries []quorum.Delivery) {
 // Cancelled implements quorum.Receiver: a client has no consumers.
 func (c *client) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+// TimedOut implements quorum.Receiver: what a client gets it settles at once.
+func (c *client) TimedOut(meta.QueueID, []uint64) {}
+
+// Synced implements quorum.Receiver.
+func (c *client) Synced(meta.QueueID, *queue.SessionSync) {}
+
 // Ready implements quorum.Receiver.
 func (c *client) Ready(meta.QueueID, uint64) {}
 

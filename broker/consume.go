@@ -9,6 +9,7 @@ import (
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
 )
 
 // consumer is a basic.consume of a channel. It is guarded by the channel's lock.
@@ -87,7 +88,7 @@ func (ch *channel) BasicConsume(m amqp.BasicConsume) error {
 	}
 	cmd := queue.Command{
 		Op: queue.OpSubscribe, Consumer: cons.id, Prefetch: uint32(cons.prefetch), WindowBytes: cons.window, WindowCount: windowCount,
-		ConsumerPriority: priorityOf(m.Arguments),
+		ConsumerPriority: priorityOf(m.Arguments), Timeout: quorum.OwnTimeout(m.Arguments),
 	}
 	if m.NoAck {
 		cmd.Flags |= queue.FlagNoAck

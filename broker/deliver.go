@@ -41,7 +41,7 @@ func (s *source) complete() uint64 {
 	return s.appended
 }
 
-// unacked is a delivery that the client has to settle. The d of the answer to a basic.get has gotMark.
+// unacked is a delivery that the client has to settle. The d of the answer to a basic.get has gotMark. Without a source it was taken back: see late.
 type unacked struct {
 	d     uint64
 	src   *source
@@ -270,16 +270,6 @@ func (ch *channel) complete(q meta.QueueID, done []quorum.Completion) (bytes, co
 	}
 	ch.wakeConfirms()
 	return bytes, count, err, finished, revoked
-}
-
-// Cancelled implements quorum.Receiver.
-func (ch *channel) Cancelled(_ meta.QueueID, id queue.ConsumerID) {
-	defer ch.c.guard()
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	if cons := ch.consumer(id); cons != nil {
-		ch.cancelled(cons)
-	}
 }
 
 // Gone implements quorum.Receiver.

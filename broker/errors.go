@@ -145,6 +145,11 @@ func errTxCommands(most int) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "transaction exceeds %d messages", most)
 }
 
+// errConsumerTimeout ends the channel of a client that cannot be told otherwise that it kept a delivery for too long.
+func errConsumerTimeout(channel uint16, millis int64) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "delivery acknowledgement on channel %d timed out. Timeout value used: %d ms. This timeout value can be configured, see consumers doc guide to learn more", channel, millis)
+}
+
 func errReplyAck() *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "reply consumer cannot acknowledge")
 }

@@ -205,6 +205,8 @@ type fakeQueue struct {
 	cmd        queue.Command
 	done       []quorum.Completion
 	deliveries []quorum.Delivery
+	ticksAt    int64 // when tick comes back, 0: not at all
+	deaf       bool  // nobody is told that deliveries were taken back
 }
 
 type fakeBatch struct {
@@ -329,15 +331,62 @@ func (q *fakeQueue) apply(b *fakeBatch) {
 	if len(q.done) > 0 {
 		q.complete(q.lastWaiter(b))
 	}
-	for q.due() {
-		_, q.effects = q.m.Apply(machine.Stamp{}, &queue.Command{Op: queue.OpTick}, q.effects[:0])
+	q.tick()
+}
+
+// tick drives on what is due and comes back for what will be. Called with q.runMu held.
+func (q *fakeQueue) tick() {
+	for {
+		due, ok := q.m.NextDeadline()
+		now := time.Now().UnixMilli()
+		if !ok {
+			return
+		}
+		if due > now {
+			q.tickAt(due, now)
+			return
+		}
+		_, q.effects = q.m.Apply(machine.Stamp{NowMillis: now}, &queue.Command{Op: queue.OpTick}, q.effects[:0])
 		q.carryOut(nil)
 	}
 }
 
-func (q *fakeQueue) due() bool {
-	_, ok := q.m.NextDeadline()
-	return ok
+func (q *fakeQueue) tickAt(due, now int64) {
+	if q.ticksAt != 0 && q.ticksAt <= due {
+		return
+	}
+	q.ticksAt = due
+	time.AfterFunc(time.Duration(due-now)*time.Millisecond, func() {
+		q.runMu.Lock()
+		defer q.runMu.Unlock()
+		if q.ticksAt == due {
+			q.ticksAt = 0
+		}
+		q.tick()
+	})
+}
+
+// configure changes the queue's configuration.
+func (q *fakeQueue) configure(change func(*queue.Config)) {
+	q.runMu.Lock()
+	defer q.runMu.Unlock()
+	cfg := q.m.Config()
+	change(&cfg)
+	cfg.Version++
+	q.m.Apply(machine.Stamp{NowMillis: time.Now().UnixMilli()}, &queue.Command{Op: queue.OpConfigure, Config: cfg}, nil)
+}
+
+// sync tells a session what the queue has of it, as when a node attaches anew that has got its deliveries up to seen.
+func (q *fakeQueue) sync(id queue.SessionID, seen uint64) {
+	q.runMu.Lock()
+	defer q.runMu.Unlock()
+	pipeline := queue.PipelineID{Node: queue.NodeID(fakeNode), Boot: queue.Boot{Counter: fakeBoot.Counter, Nonce: fakeBoot.Nonce}, Gen: 1}
+	st := q.m.Sync(pipeline, q.k, []queue.SessionMark{{Session: id, LastD: seen}})
+	for i := range st.Sessions {
+		if st.Sessions[i].Session == id {
+			q.session(id).recv.Synced(q.id, &st.Sessions[i])
+		}
+	}
 }
 
 // doneFor returns the session of the last waiter before i that has a token.
@@ -386,8 +435,13 @@ func (q *fakeQueue) carryOut(commands []byte) {
 			})
 		case queue.KindCancel:
 			flush()
-			if s := q.session(e.Session); s != nil {
+			if s := q.session(e.Session); s != nil && !q.deaf {
 				s.recv.Cancelled(q.id, e.Consumer)
+			}
+		case queue.KindTimedOut:
+			flush()
+			if s := q.session(e.Session); s != nil && !q.deaf {
+				s.recv.TimedOut(q.id, []uint64{e.D})
 			}
 		case queue.KindReady:
 			flush()

@@ -162,6 +162,12 @@ func (n *notices) Ready(meta.QueueID, uint64) {}
 // Cancelled implements quorum.Receiver: there are no consumers.
 func (n *notices) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+// TimedOut implements quorum.Receiver: there are no consumers.
+func (n *notices) TimedOut(meta.QueueID, []uint64) {}
+
+// Synced implements quorum.Receiver: there are no consumers.
+func (n *notices) Synced(meta.QueueID, *queue.SessionSync) {}
+
 // Gone implements quorum.Receiver: what waited was answered before.
 func (n *notices) Gone(meta.QueueID) {}
 

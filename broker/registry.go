@@ -83,6 +83,8 @@ type Consumer struct {
 	Active    bool
 	Prefetch  int
 	Arguments amqp.Table
+	// TimeoutMillis is how long it may keep a delivery, 0: for ever.
+	TimeoutMillis int64
 	// Connection, Number, User and the peer say whose it is.
 	Connection string
 	Number     int
@@ -195,7 +197,7 @@ func (ch *channel) show() Channel {
 	out.Confirm = ch.confirm.on
 	out.Consumers = len(ch.consumers)
 	out.Transactional, out.Uncommitted, out.UncommittedAcks = ch.transactional.Load(), len(ch.tx.messages), len(ch.tx.settlements)
-	out.Unacked = ch.unacked.len() - out.UncommittedAcks
+	out.Unacked = max(0, ch.unacked.len()-out.UncommittedAcks-ch.late)
 	if out.Confirm {
 		out.Unconfirmed = ch.confirm.publishes.len()
 	}
@@ -238,7 +240,7 @@ func (ch *channel) sortedConsumers() []Consumer {
 	for _, cons := range all {
 		list = append(list, Consumer{
 			Tag: cons.tag, Queue: cons.src.queue.Name, VHost: cons.src.queue.VHost, AckRequired: !cons.noAck, Exclusive: cons.exclusive, Active: cons.active,
-			Prefetch: int(cons.prefetch), Arguments: cons.arguments, Session: ch.session.ID(), ID: cons.id,
+			Prefetch: int(cons.prefetch), Arguments: cons.arguments, TimeoutMillis: ch.timeoutMillis(cons), Session: ch.session.ID(), ID: cons.id,
 		})
 	}
 	return list

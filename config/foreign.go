@@ -60,7 +60,7 @@ var foreigners = []foreign{
 	{name: "management_agent.", reason: noStats},
 	{name: "prometheus.return_per_object_metrics", reason: noStats},
 	{name: "deprecated_features.", reason: "features that RabbitMQ deprecates stay usable"},
-	{name: "consumer_timeout", reason: "this version does not time deliveries out"},
+	{name: "consumer_timeout", reason: "the policy key consumer-timeout sets it, for the queues that it names"},
 	{name: "default_queue_type", reason: "a durable queue is a Raft group whatever its type"},
 	{name: "log.file", reason: logsStderr},
 	{name: "log.file.", reason: logsStderr},

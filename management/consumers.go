@@ -52,9 +52,6 @@ func (c *call) writeConsumerDetails(w *writer, q question) {
 	w.EndArray()
 }
 
-// consumerTimeoutMillis is what is told of the time within which a delivery must be acknowledged: RabbitMQ's default.
-const consumerTimeoutMillis = 1_800_000
-
 func (c *call) writeConsumer(w *writer, l locatedConsumer) {
 	x := &l.thing
 	w.Str("consumer_tag", x.Tag)
@@ -68,7 +65,7 @@ func (c *call) writeConsumer(w *writer, l locatedConsumer) {
 	w.Bool("exclusive", x.Exclusive)
 	w.Int("prefetch_count", int64(x.Prefetch))
 	w.Table("arguments", x.Arguments)
-	w.Int("consumer_timeout", consumerTimeoutMillis)
+	w.Int("consumer_timeout", x.TimeoutMillis)
 	if w.Object("queue") {
 		w.Str("name", x.Queue)
 		w.Str("vhost", x.VHost)

@@ -132,7 +132,7 @@ var argTable = [...]Arg{
 	{Name: "x-delayed-retry-max", PolicyKey: "delayed-retry-max", Merge: LeastWins, Operator: true, Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
 	{
 		Name: "x-consumer-timeout", PolicyKey: "consumer-timeout", Merge: LeastWins, Scope: bothQueues | ConsumerScope, Kind: IntArg, Max: intMax,
-		Equivalence: true,
+		Equivalence: true, Served: true,
 	},
 	{
 		Name: "x-consumer-disconnected-timeout", PolicyKey: "consumer-disconnected-timeout", Merge: LeastWins, Scope: bothQueues, Kind: IntArg,

@@ -41,11 +41,11 @@ func (m *Machine) deliver(c *consumer, x *record, out []Effect) []Effect {
 		m.totals.delivered++
 	}
 	m.roster.served(c)
-	return m.hand(c.session, c.id, c.noAck, c.epoch, x, out)
+	return m.hand(c.session, c.id, c.noAck, c.epoch, c.timeout, x, out)
 }
 
 // hand puts a message under the session's next delivery number.
-func (m *Machine) hand(s *session, id ConsumerID, noAck bool, epoch uint64, x *record, out []Effect) []Effect {
+func (m *Machine) hand(s *session, id ConsumerID, noAck bool, epoch uint64, timeout Limit, x *record, out []Effect) []Effect {
 	s.lastD++
 	e := s.effect(s.lastD, id, x, x.acquired)
 	e.Epoch = epoch
@@ -55,12 +55,14 @@ func (m *Machine) hand(s *session, id ConsumerID, noAck bool, epoch uint64, x *r
 	out = append(out, e)
 	m.away.add(x.seq)
 	raise(&x.acquired)
+	deadline := int64(0)
 	if noAck {
 		x.flags |= FlagNoAck
 	} else {
 		m.unacked.add(x)
+		deadline = m.deadline(s, timeout)
 	}
-	s.out.add(s.lastD, delivery{record: *x, consumer: id}, &m.pool)
+	s.out.add(s.lastD, delivery{record: *x, deadline: deadline, consumer: id}, &m.pool)
 	return out
 }
 
@@ -92,6 +94,6 @@ func (m *Machine) get(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect)
 		m.totals.got++
 	}
 	m.ready.drop(&x)
-	out = m.hand(s, 0, noAck, 0, &x, out)
+	out = m.hand(s, 0, noAck, 0, 0, &x, out)
 	return Reply{A: s.lastD, B: m.ready.sums.n}, out
 }

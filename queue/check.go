@@ -37,6 +37,7 @@ type checker struct {
 	waiting     int
 	exclusive   int
 	hungry      int
+	checks      int
 }
 
 func (k *checker) need(ok bool, format string, args ...any) {
@@ -182,6 +183,7 @@ func (k *checker) pipelines() {
 	for i := 1; i < len(m.deadBoots); i++ {
 		k.need(m.deadBoots[i-1].node < m.deadBoots[i].node, "dead boots out of order")
 	}
+	k.need(m.checks.order == nil && k.checks == 0 || m.checks.order != nil && m.checks.order.Len() == k.checks, "checks: counted %d", k.checks)
 	k.need(k.sessions == m.sessions, "sessions: counted %d, kept %d", k.sessions, m.sessions)
 }
 
@@ -246,6 +248,10 @@ func (k *checker) session(s *session) {
 	k.sessions++
 	k.tx(s)
 	k.need(s.drained <= s.lastD, "session %d: drained %d, last %d", s.id, s.drained, s.lastD)
+	if s.check != 0 {
+		k.checks++
+		k.need(k.m.checks.order != nil && k.m.checks.order.Has(check{s.check, s}), "session %d: its check is not due when it says", s.id)
+	}
 	found := make([]consumer, len(s.consumers)) // what each should count
 	n, last, unsettled, barred := 0, uint64(0), uint32(0), 0
 	s.out.each(func(d uint64, x *delivery) {
@@ -256,6 +262,8 @@ func (k *checker) session(s *session) {
 		k.need(!x.isNoAck() || d > s.drained, "session %d: delivery %d without acknowledgement is drained", s.id, d)
 		last = d
 		k.meet(&k.awaySeqs, x.seq)
+		k.need(x.deadline == 0 || x.deadline > 0 && !x.isNoAck() && s.check > 0 && s.check <= max(x.deadline, k.m.seenMillis+checkGapMillis),
+			"session %d: delivery %d is overdue at %d, looked for at %d", s.id, d, x.deadline, s.check)
 		if !x.isNoAck() {
 			k.unacked.add(&x.record)
 			if x.consumer != 0 {

@@ -35,6 +35,7 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, uint64(c.WindowBytes))
 		dst = codec.AppendUvarint(dst, uint64(c.WindowCount))
 		dst = codec.AppendUint32(dst, uint32(c.ConsumerPriority))
+		dst = codec.AppendUvarint(dst, uint64(c.Timeout))
 	case OpCancel:
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, uint64(c.Consumer))
@@ -257,6 +258,7 @@ func decodeSubscribe(r *codec.Reader, c *Command) {
 	c.WindowBytes = readUint32(r)
 	c.WindowCount = readUint32(r)
 	c.ConsumerPriority = int32(r.Uint32())
+	c.Timeout = readLimit(r)
 	if c.Consumer == 0 {
 		r.Fail(codec.ErrMalformed)
 	}
@@ -332,6 +334,14 @@ func readTx(r *codec.Reader) TxNumber {
 	return n
 }
 
+func readLimit(r *codec.Reader) Limit {
+	l := Limit(r.Uvarint())
+	if l > LimitOf(numberMax) {
+		r.Fail(codec.ErrMalformed)
+	}
+	return l
+}
+
 func readConsumer(r *codec.Reader) ConsumerID { return ConsumerID(readUint32(r)) }
 
 func readUint32(r *codec.Reader) uint32 {
@@ -372,8 +382,8 @@ const (
 )
 
 // limits and switches list what follows, in the order in which it is encoded.
-func (c *Config) limits() [7]*Limit {
-	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax}
+func (c *Config) limits() [8]*Limit {
+	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout}
 }
 
 func (c *Config) switches() [6]*bool {
@@ -393,9 +403,7 @@ func readConfig(r *codec.Reader, c *Config) {
 		return
 	}
 	for _, l := range c.limits() {
-		if *l = Limit(r.Uvarint()); *l > LimitOf(numberMax) {
-			r.Fail(codec.ErrMalformed)
-		}
+		*l = readLimit(r)
 	}
 	c.Overflow, c.Retry = Overflow(r.Uint8()), RetryType(r.Uint8())
 	if c.Overflow > RejectPublishDLX || c.Retry > RetryReturned {

@@ -21,11 +21,12 @@ var encodings = []struct {
 	{Command{Op: OpEnqueue, Session: 300, Flags: FlagPersistent, BodyBytes: 3, Envelope: []byte("abcd")}, "01" + "01" + "ac02" + "03" + "04" + "61626364"},
 	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagRedelivered, Priority: 7, Envelope: []byte{}}, "01" + "06" + "07" + "00" + "00" + "00"},
 	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Prefetch: 3, WindowBytes: 4, WindowCount: 5, ConsumerPriority: -1, Flags: FlagNoAck | FlagExclusive},
-		"02" + "18" + "01" + "02" + "03" + "04" + "05" + "ffffffff"},
+		"02" + "18" + "01" + "02" + "03" + "04" + "05" + "ffffffff" + "00"},
+	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Timeout: LimitOf(1000)}, "02" + "00" + "01" + "02" + "00" + "00" + "00" + "00000000" + "e907"},
 	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagHasExpiration, Priority: 7, Expiration: 128, Envelope: []byte{}}, "01" + "42" + "07" + "8001" + "00" + "00" + "00"},
 	{Command{Op: OpTouch}, "14"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, MessageTTL: LimitOf(0), MaxLength: LimitOf(127), DeliveryLimit: LimitOf(2), Overflow: RejectPublish, DeadLetter: true}},
-		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "0000" + "01" + "00" + "000100000000"},
+		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "0000" + "00" + "01" + "00" + "000100000000"},
 	{Command{Op: OpCancel, Session: 1, Consumer: 2}, "03" + "01" + "02"},
 	{Command{Op: OpDrained, Session: 1, To: 128}, "04" + "01" + "8001"},
 	{Command{Op: OpGet, Session: 1, Flags: FlagNoAck}, "05" + "08" + "01"},
@@ -38,7 +39,7 @@ var encodings = []struct {
 	{Command{Op: OpTxCommit, Session: 1, Tx: 9, To: 130}, "0c" + "01" + "09" + "8201"},
 	{Command{Op: OpCredit, Session: 1, Limit: 300}, "0d" + "01" + "ac02"},
 	{Command{Op: OpCredit, Session: 1, Limit: NoLimit}, "0d" + "01" + "ffffffff0f"},
-	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000"},
+	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000" + "00"},
 	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "8001" + "00" + "01" + "01" + "78"},
 	{Command{Op: OpMove, Peer: 1024, Reason: ReasonMoved, To: 300, Envelope: []byte{}}, "13" + "8008" + "20" + "ac02" + "00"},
 	{Command{Op: OpMove, Peer: 1024, Reason: ReasonRedriven, Envelope: AppendSeqs(nil, []Seq{300, 301})}, "13" + "8008" + "21" + "00" + "03" + "ac02" + "01"},
@@ -89,27 +90,27 @@ func TestMalformedCommands(t *testing.T) {
 		"01" + "08" + "01" + "00" + "00",                                                                       // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",                                                               // body of 2^32 bytes
 		"02" + "00" + "00" + "01" + "000000" + "00000000",                                                      // session 0
-		"02" + "00" + "01" + "00" + "000000" + "00000000",                                                      // consumer 0
+		"02" + "00" + "01" + "00" + "000000" + "00000000" + "00",                                               // consumer 0
 		"13" + "01" + "02" + "01" + "00", "13" + "01" + "20" + "00" + "00", "13" + "01" + "20" + "01" + "0101", // reason of a death; neither, and both of number and list
 		"13" + "01" + "20" + "00" + "020100", // the same message twice
 		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00", "0d" + "00" + "01", "0d" + "01" + "8080808010",
-		"06" + "00" + "01" + "00" + "01" + "00",                                       // outcome 0
-		"06" + "06" + "01" + "00" + "01" + "00",                                       // unknown outcome
-		"06" + "01" + "01" + "00" + "00" + "00",                                       // from 0
-		"06" + "01" + "01" + "00" + "01" + "8020",                                     // 4097 numbers
-		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01",                     // beyond the last number
-		"21" + "01" + "00" + "00" + "04",                                              // unknown form
-		"21" + "01" + "00" + "00" + "02" + "00000000000000" + "0000" + "000000000000", // limits that are none
-		"21" + "01" + "00" + "00" + "02" + "01000000000000" + "0300" + "000000000000", // unknown overflow
-		"26" + "02" + "01" + "02",                                                     // targets that are not there
-		"28" + "01" + "01" + "00" + "00",                                              // from 0
-		"28" + "01" + "01" + "01" + "01" + "07",                                       // a run of something else
-		"0a" + "00" + "00" + "01" + "00" + "00",                                       // session 0
-		"0b" + "01" + "01" + "00" + "00" + "01" + "00",                                // tx 0
-		"0c" + "01" + "00" + "00",                                                     // tx 0
-		"11" + "01" + "01" + "01" + "00",                                              // no queues
-		"11" + "01" + "01" + "01" + "02" + "0707",                                     // queues that do not ascend
-		"2a" + "01" + "02" + "0000000000000003" + "04" + "05" + "02",                  // no decision
+		"06" + "00" + "01" + "00" + "01" + "00",                                         // outcome 0
+		"06" + "06" + "01" + "00" + "01" + "00",                                         // unknown outcome
+		"06" + "01" + "01" + "00" + "00" + "00",                                         // from 0
+		"06" + "01" + "01" + "00" + "01" + "8020",                                       // 4097 numbers
+		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01",                       // beyond the last number
+		"21" + "01" + "00" + "00" + "04",                                                // unknown form
+		"21" + "01" + "00" + "00" + "02" + "0000000000000000" + "0000" + "000000000000", // limits that are none
+		"21" + "01" + "00" + "00" + "02" + "0100000000000000" + "0300" + "000000000000", // unknown overflow
+		"26" + "02" + "01" + "02",                                                       // targets that are not there
+		"28" + "01" + "01" + "00" + "00",                                                // from 0
+		"28" + "01" + "01" + "01" + "01" + "07",                                         // a run of something else
+		"0a" + "00" + "00" + "01" + "00" + "00",                                         // session 0
+		"0b" + "01" + "01" + "00" + "00" + "01" + "00",                                  // tx 0
+		"0c" + "01" + "00" + "00",                                                       // tx 0
+		"11" + "01" + "01" + "01" + "00",                                                // no queues
+		"11" + "01" + "01" + "01" + "02" + "0707",                                       // queues that do not ascend
+		"2a" + "01" + "02" + "0000000000000003" + "04" + "05" + "02",                    // no decision
 		"22" + "10", // unknown condition
 	} {
 		src, err := hex.DecodeString(s)

@@ -38,7 +38,7 @@ const (
 	// OpEnqueue adds one message. Fields: Session, Flags, Priority, Expiration, BodyBytes, Envelope. Reply: CodeRejected if the queue is full; CodeNoConsumers if FlagImmediate asks for a consumer
 	// that gets it at once, and there is none: it is not stored then.
 	OpEnqueue Op = 1
-	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. With FlagLimited a session without a limit gets the limit 0. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Flags (NoAck, Exclusive, Limited).
+	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. With FlagLimited a session without a limit gets the limit 0. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Timeout, Flags (NoAck, Exclusive, Limited).
 	OpSubscribe Op = 2
 	// OpCancel removes a consumer; its unsettled deliveries stay outstanding. Fields: Session, Consumer. Reply.A = the session's last d.
 	OpCancel Op = 3
@@ -88,7 +88,7 @@ const (
 
 // Commands outside pipelines, proposed by the leader. They are idempotent: each carries what the machine compares.
 const (
-	// OpTick drives on what is due: parts of bounded work that is left, and later every timer. Fields: none.
+	// OpTick drives on what is due: parts of bounded work that is left, and every timer. Deliveries that a consumer kept for too long come back with it. Fields: none.
 	OpTick Op = 32
 	// OpConfigure replaces the Config if its Version is higher than the machine's (else CodeStale). Messages keep the priority that they got. Fields: Config.
 	OpConfigure Op = 33
@@ -201,6 +201,8 @@ type Command struct {
 	// WindowBytesDefault and WindowCountDefault; WindowCountMax caps the number.
 	WindowBytes uint32
 	WindowCount uint32
+	// Timeout is how long the consumer may keep a delivery, in milliseconds: 0 for ever, absent as the queue's Config says.
+	Timeout Limit
 	// Limit is that of an OpCredit; NoLimit stands for none.
 	Limit uint32
 	// BodyBytes is the length of the message body alone; counts and limits are in it.

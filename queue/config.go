@@ -30,6 +30,8 @@ type Config struct {
 	ExpiresIfEmpty bool
 	// Relay: a message that would be ready goes to the outbox, alive, to be carried on to where its shell routes it. Nobody gets it here.
 	Relay bool
+	// ConsumerTimeout is how many milliseconds a delivery may be unacknowledged before it comes back and its consumer is cancelled, unless the consumer has a timeout of its own; 0 is for ever.
+	ConsumerTimeout Limit
 }
 
 // Limit is an upper bound that may be absent: 0 stands for none, n+1 for n.

@@ -13,6 +13,7 @@ type consumer struct {
 	prefetch    uint32
 	windowBytes uint32
 	windowCount uint32
+	timeout     Limit // how long it may keep a delivery, in milliseconds; absent: as the queue says
 
 	// unsettled counts its outstanding deliveries that need an acknowledgement, undrained its outstanding deliveries with d above the session's drained.
 	unsettled      uint32
@@ -251,7 +252,7 @@ func (m *Machine) subscribe(p *pipeline, cmd *Command) Reply {
 	c := &consumer{
 		session: s, id: cmd.Consumer, priority: cmd.ConsumerPriority, prefetch: cmd.Prefetch,
 		windowBytes: cmd.WindowBytes, windowCount: min(cmd.WindowCount, WindowCountMax),
-		noAck: cmd.Flags&FlagNoAck != 0, exclusive: exclusive,
+		noAck: cmd.Flags&FlagNoAck != 0, exclusive: exclusive, timeout: cmd.Timeout,
 	}
 	if c.windowBytes == 0 {
 		c.windowBytes = WindowBytesDefault
@@ -279,16 +280,21 @@ func (m *Machine) cancel(p *pipeline, cmd *Command) Reply {
 	if s == nil {
 		return Reply{}
 	}
+	m.removeConsumer(s, cmd.Consumer)
+	return Reply{A: s.lastD}
+}
+
+// removeConsumer removes a consumer, if it is there.
+func (m *Machine) removeConsumer(s *session, id ConsumerID) {
 	for i, c := range s.consumers {
-		if c.id == cmd.Consumer {
+		if c.id == id {
 			s.consumers = append(s.consumers[:i], s.consumers[i+1:]...)
 			s.recent = nil
 			m.dismiss(c)
 			m.elect()
-			break
+			return
 		}
 	}
-	return Reply{A: s.lastD}
 }
 
 // dismiss removes a consumer. When all are gone that go, elect must follow.

@@ -17,12 +17,13 @@
 //   - While a message is ready, every consumer that it fits to has no credit, unless the entry's budget ran out (then NextDeadline is in the past) or the queue is sealed; and every session that nothing but its
 //     limit keeps from it was told so since its last OpCredit.
 //   - One pipeline per node incarnation and gen; one incarnation per node; none that was declared dead.
+//   - A session is looked through for overdue deliveries no later than the first of them is, or a second after the last look.
 //   - One log entry does bounded work; the rest waits for OpTick.
 //
 // # Files
 //
 // command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
-// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
+// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, timeout.go how a delivery ends that is never settled, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
 // structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go, restore.go and check.go the state as a whole. mutant.go lists the planted
 // bugs that the tests must find.
 package queue

@@ -12,7 +12,7 @@ const (
 	KindRelease Kind = 2
 	// KindDeliver: message Seq is assigned to Consumer of Session at (Node, Boot) under number D.
 	KindDeliver Kind = 3
-	// KindCancel: the queue removed Consumer of Session at (Node, Boot) by its own decision.
+	// KindCancel: the queue removed Consumer of Session at (Node, Boot) by its own decision: it kept a delivery for too long.
 	KindCancel Kind = 4
 	// KindUnused: an auto-delete queue lost its last consumer: the leader should Seal it.
 	KindUnused Kind = 5
@@ -26,6 +26,8 @@ const (
 	KindRelayed Kind = 9
 	// KindTxOrphan: the session of a transaction over several queues has ended here and left it open: the leader should find out what became of it.
 	KindTxOrphan Kind = 11
+	// KindTimedOut: Session at (Node, Boot) kept delivery D of message Seq to Consumer for too long; it was taken back. What comes for it changes nothing.
+	KindTimedOut Kind = 13
 )
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
@@ -74,6 +76,9 @@ func (e Effect) String() string {
 		return fmt.Sprintf("relayed #%d", e.Seq)
 	case KindReady:
 		return fmt.Sprintf("ready n%d.%d/s%d count=%d", e.Node, e.BootCounter, e.Session, e.Ready)
+	}
+	if e.Kind == KindTimedOut {
+		return fmt.Sprintf("timed out #%d at n%d.%d/s%d/c%d d=%d", e.Seq, e.Node, e.BootCounter, e.Session, e.Consumer, e.D)
 	}
 	if e.Kind == KindDead {
 		return fmt.Sprintf("dead #%d %s", e.Seq, e.Reason)

@@ -18,6 +18,7 @@ type Machine struct {
 	marks     []mark  // of queues whose outboxes came here, by source and epoch
 	delayed   delayed // messages that are to be ready later
 	outbox    outbox  // messages that died and leave for other queues
+	checks    checks  // of sessions whose deliveries have deadlines
 	// reservations wait for the decision of another queue, of decisions others have yet to hear; by id.
 	reservations []*reservation
 	decisions    []*decision
@@ -49,8 +50,8 @@ type Machine struct {
 
 // totals are what a queue has done since it was made.
 type totals struct {
-	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, rejected uint64
-	deaths                                                                                     [reasonsEnd - 1]uint64 // by reason, from 1
+	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, rejected, timedOut uint64
+	deaths                                                                                               [reasonsEnd - 1]uint64 // by reason, from 1
 }
 
 // New makes an empty queue.
@@ -179,7 +180,7 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 	var reply Reply
 	switch cmd.Op {
 	case OpTick:
-		out = m.work(out)
+		out = m.timeOut(m.work(out))
 	case OpConfigure:
 		reply = m.configure(&cmd.Config)
 	case OpSeal:
@@ -341,6 +342,9 @@ func (m *Machine) NextDeadline() (millis int64, ok bool) {
 	if x, some := m.delayed.next(); some && (!ok || x.until < millis) {
 		millis, ok = x.until, true
 	}
+	if x, some := m.checks.next(); some && (!ok || x.at < millis) {
+		millis, ok = x.at, true
+	}
 	return millis, ok
 }
 
@@ -352,7 +356,7 @@ func (m *Machine) Counts() Counts {
 		Persistent: r.persistent + u.persistent, PersistentBytes: r.persistentBytes + u.persistentBytes,
 		Consumers: uint64(m.roster.size),
 		Enqueued:  t.enqueued, Delivered: t.delivered, DeliveredNoAck: t.deliveredNoAck, Got: t.got, GotNoAck: t.gotNoAck, GetEmpty: t.getEmpty,
-		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, Deaths: t.deaths,
+		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, TimedOut: t.timedOut, Deaths: t.deaths,
 		Delayed: m.delayed.sums.n, DelayedBytes: m.delayed.sums.bytes, Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes, Moving: m.outbox.moving,
 		NextSeq: m.nextSeq,
 	}

@@ -213,7 +213,7 @@ func TestMemory(t *testing.T) {
 	f.enqueue(footprintMessages)
 	f.do("subscribe s1 c1 count=4096 bytes=1000000000")
 	f.deliver()
-	f.per("outstanding", 58)
+	f.per("outstanding", 66)
 	f.settle(OutcomeAck)
 	f.given("acknowledged")
 

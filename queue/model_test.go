@@ -200,6 +200,7 @@ type generator struct {
 	limits     bool
 	alone      bool
 	limited    bool
+	timeouts   bool
 	bulk       int
 }
 
@@ -211,6 +212,7 @@ func generate(seed uint64) *history {
 	}
 	g.limits, g.alone = g.IntN(2) == 0, g.IntN(4) == 0
 	g.o, g.priorities, g.limited, g.bulk = newOracle(h.b), g.IntN(2) == 0, g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
+	g.timeouts = g.IntN(2) == 0
 	for now := int64(0); len(h.steps) < modelSteps; {
 		s := g.step()
 		h.steps = append(h.steps, s)
@@ -289,6 +291,7 @@ func (g *generator) single() Command {
 			g.limit(&c)
 		}
 		c.SingleActive = g.alone && g.IntN(8) > 0
+		c.ConsumerTimeout = g.timeout(4, 0, 1, 1000, 3000, 8000, 20000)
 		return Command{Op: OpConfigure, Config: c}
 	case n < 15:
 		return Command{Op: OpSeal, Condition: Condition(1 << g.IntN(5) & 15)}
@@ -320,6 +323,14 @@ func (g *generator) limit(c *Config) {
 	c.CountReturns, c.DeadLetter, c.ParkPoison, c.ExpiresIfEmpty = g.IntN(3) == 0, g.IntN(2) == 0, g.IntN(2) == 0, g.IntN(2) == 0
 }
 
+// timeout makes a timeout, unless the history has none; one in so many is absent.
+func (g *generator) timeout(of int, values ...uint64) Limit {
+	if !g.timeouts || g.IntN(of) == 0 {
+		return 0
+	}
+	return LimitOf(values[g.IntN(len(values))])
+}
+
 // commands makes one command of a batch, or some of a kind.
 func (g *generator) commands(id PipelineID) []Command {
 	session := SessionID(1 + g.IntN(3))
@@ -343,6 +354,7 @@ func (g *generator) commands(id PipelineID) []Command {
 		if g.IntN(15) == 0 {
 			c.Flags |= FlagExclusive
 		}
+		c.Timeout = g.timeout(2, 0, 500, 2000, 6000)
 		if g.limited {
 			c.Flags |= Flags(g.IntN(4)/3^1) * FlagLimited
 		}
@@ -432,7 +444,7 @@ func TestModelReaches(t *testing.T) {
 	}
 	for _, want := range strings.Split("op 16,op 17,op 18,op 41,op 42,op 43,code deciding,effect 11,"+
 		"op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
-		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 5,effect 7,effect 8,effect 9,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,effect 1,effect 2,effect 3,effect 4,effect 5,effect 7,effect 8,effect 9,effect 13,"+
 		"returning true,dropped true,assignable true,overdue true", ",") {
 		if !met[want] {
 			t.Errorf("never met: %s", want)

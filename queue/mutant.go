@@ -40,5 +40,9 @@ const (
 	mutantSealedUndecided
 	mutantFinishObeysLimits
 	mutantDecisionForgotten
+	mutantTimeoutTakesStaged
+	mutantTimeoutSplitsOrder
+	mutantTimeoutSettledTwice
+	mutantTimeoutCounts
 	mutantsEnd
 )

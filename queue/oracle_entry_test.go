@@ -87,6 +87,7 @@ func (o *oracle) single(now int64, c *Command) answer {
 	switch c.Op {
 	case OpTick:
 		o.work()
+		o.timeOut()
 	case OpConfigure:
 		if reply.Code = CodeStale; c.Config.Version > o.cfg.Version {
 			reply.Code, o.cfg = CodeOK, c.Config
@@ -239,7 +240,13 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 		if s == nil {
 			continue
 		}
-		sy := SessionSync{Session: id, LastD: s.lastD}
+		sy := SessionSync{Session: id, LastD: s.lastD, LostSome: s.lostSome}
+		if s.lostSome {
+			sy.Seen = min(marks[id], s.lastD)
+			for _, x := range o.outstanding(s, 1, sy.Seen) {
+				sy.Kept = append(sy.Kept, x.d)
+			}
+		}
 		if s.wants {
 			sy.Ready = max(1, uint64(len(o.in(oReady))))
 		}
@@ -263,6 +270,11 @@ func (o *oracle) hasWork() bool {
 			return true
 		}
 	}
+	for _, s := range o.sessions {
+		if s.check != 0 && s.check <= o.seen {
+			return true
+		}
+	}
 	_, k := o.assignable()
 	return len(o.dropped) > 0 || len(o.in(oReturning)) > 0 || k != nil || o.mustGo() != nil || len(o.dueNow()) > 0
 }
@@ -272,6 +284,11 @@ func (o *oracle) nextDeath() (next int64) {
 	for _, x := range o.in(oDelayed) {
 		if next == 0 || x.until < next {
 			next = x.until
+		}
+	}
+	for _, s := range o.sessions {
+		if s.check != 0 && (next == 0 || s.check < next) {
+			next = s.check
 		}
 	}
 	ttl, ok := o.cfg.MessageTTL.Get()

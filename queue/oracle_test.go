@@ -34,6 +34,7 @@ type oMessage struct {
 	deliveryCount, acquiredCount uint32
 	born, due                    int64
 	until                        int64  // while it is delayed
+	deadline                     int64  // while it is out
 	failed                       bool   // while it is returning
 	reason                       Reason // the rest counts while it is dead
 	n                            uint64
@@ -49,6 +50,7 @@ type oConsumer struct {
 	noAck, exclusive      bool
 	passive               bool
 	epoch                 uint64
+	timeout               Limit
 }
 
 type oSession struct {
@@ -61,6 +63,8 @@ type oSession struct {
 	stagedAs       []*oMessage // what the enqueues of them made
 	limit          uint32
 	wants          bool
+	check          int64
+	lostSome       bool
 }
 
 type oPipeline struct {
@@ -378,7 +382,7 @@ func (o *oracle) subscribe(p *oPipeline, s *oSession, c *Command) Reply {
 	}
 	s.lastConsumer = c.Consumer
 	k := &oConsumer{session: s, id: c.Consumer, priority: c.ConsumerPriority, prefetch: c.Prefetch, windowBytes: uint64(c.WindowBytes), windowOf: uint64(c.WindowCount),
-		noAck: c.Flags&FlagNoAck != 0, exclusive: exclusive}
+		noAck: c.Flags&FlagNoAck != 0, exclusive: exclusive, timeout: c.Timeout}
 	if k.windowBytes == 0 {
 		k.windowBytes = WindowBytesDefault
 	}
@@ -609,6 +613,7 @@ func (o *oracle) give(x *oMessage, k *oConsumer) {
 		}
 	}
 	o.hand(x, k.session, k.id, k.noAck)
+	o.start(x, k.timeout)
 	o.takeTurns()
 }
 
@@ -661,6 +666,7 @@ func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply 
 		o.counts.Got++
 	}
 	o.hand(ready[0], s, 0, noAck)
+	o.start(ready[0], 0)
 	return Reply{A: s.lastD, B: uint64(len(ready) - 1)}
 }
 

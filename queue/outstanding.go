@@ -15,6 +15,7 @@ const (
 // delivery is a message that was assigned to a session and not settled yet.
 type delivery struct {
 	record
+	deadline int64      // when it comes back by itself, in milliseconds; 0: never
 	consumer ConsumerID // 0: taken by a Get
 }
 

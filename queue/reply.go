@@ -95,9 +95,9 @@ type Counts struct {
 	Dead, DeadBytes uint64
 	// Moving counts those of them that did not die but were moved.
 	Moving uint64
-	// Totals since the machine was made. Rejected counts enqueues that a limit refused, Deaths messages that died, by Reason less one.
-	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected uint64
-	Deaths                                                                                     [reasonsEnd - 1]uint64
+	// Totals since the machine was made. Rejected counts enqueues that a limit refused, TimedOut deliveries that were kept for too long, Deaths messages that died, by Reason less one.
+	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected, TimedOut uint64
+	Deaths                                                                                               [reasonsEnd - 1]uint64
 	// NextSeq is the seq of the next message.
 	NextSeq Seq
 }
@@ -111,7 +111,7 @@ func (c *Counts) Numbers() []*uint64 {
 	for i := range c.Deaths {
 		list = append(list, &c.Deaths[i])
 	}
-	return list
+	return append(list, &c.TimedOut)
 }
 
 // SyncState is the answer to an Attach: what a node must know of its pipeline at one applied index (PROTOCOL 2).
@@ -143,6 +143,10 @@ type SessionSync struct {
 	Ready uint64
 	// Deliveries are the outstanding ones with D above the asked one, as KindDeliver effects in order of D.
 	Deliveries []Effect
+	// LostSome tells that deliveries were taken back (KindTimedOut); then Kept are the outstanding ones with D up to Seen, the asked one.
+	LostSome bool
+	Seen     uint64
+	Kept     []uint64
 }
 
 // SessionMark tells how far a node has got the deliveries of one session.

@@ -336,6 +336,10 @@ func (r *restorer) session(p *pipeline) {
 	if r.version > 2 {
 		s.limit = readUint32(&r.Reader) - 1
 		s.wants = r.Bool()
+		check := int64(r.Uvarint())
+		s.lostSome = r.Bool()
+		r.need(check >= 0 && r.Err() == nil, "check of a session")
+		r.m.checks.set(s, max(check, 0))
 	}
 	n := len(p.sessions)
 	r.need(s.id > 0 && (n == 0 || p.sessions[n-1].id < s.id), "order of sessions")
@@ -380,6 +384,7 @@ func (r *restorer) succeed(c *consumer) {
 		return
 	}
 	c.joined, c.epoch, c.passive = r.Uvarint(), r.Uvarint(), r.Bool()
+	c.timeout = readLimit(&r.Reader)
 	r.need(c.joined > 0 && c.joined <= n.joined && c.epoch <= n.epoch, "number of a consumer")
 	if n.order == nil {
 		r.need(c.epoch == 0 && !c.passive, "epoch of a consumer")
@@ -416,17 +421,22 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (
 	step := r.Uvarint()
 	d := lastD + step
 	id := readConsumer(&r.Reader)
+	deadline := int64(0)
+	if r.version > 2 {
+		deadline = int64(r.Uvarint())
+	}
 	priority := r.Uint8()
 	distance, x := r.record(priority, born)
 	x.seq = lastSeq + Seq(unzigzag(distance))
 	r.need(step > 0 && d > lastD && d <= s.lastD && id <= s.lastConsumer && x.acquired > 0 && x.flags&flagFailed == 0, "delivery")
 	r.need(!x.isNoAck() || d > s.drained, "drained delivery without acknowledgement")
+	r.need(deadline == 0 || deadline > 0 && !x.isNoAck() && s.check > 0 && s.check <= max(deadline, r.m.seenMillis+checkGapMillis), "deadline of a delivery")
 	c := s.consumer(id)
 	r.need(c == nil || c.noAck == x.isNoAck(), "delivery of the other kind")
 	if !r.admit(x.seq) {
 		return d, x.seq, x.born
 	}
-	s.out.add(d, delivery{record: x, consumer: id}, &r.m.pool)
+	s.out.add(d, delivery{record: x, deadline: deadline, consumer: id}, &r.m.pool)
 	r.m.away.add(x.seq)
 	if !x.isNoAck() {
 		r.m.unacked.add(&x)

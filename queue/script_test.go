@@ -154,7 +154,16 @@ func stateString(m *Machine) string {
 				fmt.Fprintf(&b, " c%d(unsettled=%d undrained=%d/%dB waiting=%t)", c.id, c.unsettled, c.undrained, c.undrainedBytes, c.waiting)
 			}
 			b.WriteString(s.tx.String())
-			s.out.each(func(d uint64, x *delivery) { fmt.Fprintf(&b, " [%d:%s c%d]", d, x.record.String(), x.consumer) })
+			if s.check != 0 {
+				fmt.Fprintf(&b, " check=%d", s.check)
+			}
+			s.out.each(func(d uint64, x *delivery) {
+				fmt.Fprintf(&b, " [%d:%s c%d", d, x.record.String(), x.consumer)
+				if x.deadline != 0 {
+					fmt.Fprintf(&b, " deadline=%d", x.deadline)
+				}
+				b.WriteString("]")
+			})
 			b.WriteString("\n")
 		}
 	}
@@ -193,6 +202,9 @@ func syncString(st SyncState) string {
 		fmt.Fprintf(&b, "session s%d d=%d consumers=%v", s.Session, s.LastD, s.Consumers)
 		if s.Ready > 0 {
 			fmt.Fprintf(&b, " ready=%d", s.Ready)
+		}
+		if s.LostSome {
+			fmt.Fprintf(&b, " seen=%d kept=%v", s.Seen, s.Kept)
 		}
 		b.WriteString("\n")
 		for _, e := range s.Deliveries {

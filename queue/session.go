@@ -22,6 +22,10 @@ type session struct {
 	unsettled, limit uint32
 	barred           int
 	wants            bool
+
+	// check is when it is looked through for overdue deliveries, 0: never; lostSome tells that it had some.
+	check    int64
+	lostSome bool
 }
 
 // isHungry tells that the session is to be told as soon as a message is ready.
@@ -105,6 +109,7 @@ func (m *Machine) closeSession(p *pipeline, cmd *Command, out []Effect) (Reply, 
 // the others count as failures. All else will return uncounted, as soon as work allows. The cost is a few nanoseconds per delivery, whatever is returned later.
 func (m *Machine) endSession(s *session, written uint64) {
 	m.sessions--
+	m.checks.set(s, 0)
 	for _, c := range s.consumers {
 		m.dismiss(c)
 	}

@@ -54,10 +54,10 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 }
 
 // values lists the totals in the order of the snapshot: add at the end, with a new version.
-func (t *totals) values() [13]*uint64 {
+func (t *totals) values() [14]*uint64 {
 	return [...]*uint64{
 		&t.enqueued, &t.delivered, &t.deliveredNoAck, &t.got, &t.gotNoAck, &t.getEmpty, &t.acked, &t.redelivered, &t.deaths[ReasonRejected-1],
-		&t.rejected, &t.deaths[ReasonExpired-1], &t.deaths[ReasonMaxLength-1], &t.deaths[ReasonDeliveryLimit-1],
+		&t.rejected, &t.deaths[ReasonExpired-1], &t.deaths[ReasonMaxLength-1], &t.deaths[ReasonDeliveryLimit-1], &t.timedOut,
 	}
 }
 
@@ -241,6 +241,8 @@ func (s *session) appendTo(dst []byte) []byte {
 	dst = codec.AppendUvarint(dst, uint64(s.lastConsumer))
 	dst = codec.AppendUvarint(dst, uint64(s.limit+1)) // NoLimit is 0
 	dst = codec.AppendBool(dst, s.wants)
+	dst = codec.AppendUvarint(dst, uint64(s.check))
+	dst = codec.AppendBool(dst, s.lostSome)
 	dst = codec.AppendUvarint(dst, uint64(len(s.consumers)))
 	for _, c := range s.consumers {
 		dst = codec.AppendUvarint(dst, uint64(c.id))
@@ -253,6 +255,7 @@ func (s *session) appendTo(dst []byte) []byte {
 		dst = codec.AppendUvarint(dst, c.joined)
 		dst = codec.AppendUvarint(dst, c.epoch)
 		dst = codec.AppendBool(dst, c.passive)
+		dst = codec.AppendUvarint(dst, uint64(c.timeout))
 	}
 	dst = s.tx.appendTo(dst)
 	if mutant == mutantSnapshotOmitsUnacked {
@@ -263,6 +266,7 @@ func (s *session) appendTo(dst []byte) []byte {
 	s.out.each(func(d uint64, x *delivery) {
 		dst = codec.AppendUvarint(dst, d-lastD)
 		dst = codec.AppendUvarint(dst, uint64(x.consumer))
+		dst = codec.AppendUvarint(dst, uint64(x.deadline))
 		dst = append(dst, x.priority)
 		dst = appendRecord(dst, zigzag(int64(x.seq-lastSeq)), born, &x.record)
 		lastD, lastSeq, born = d, x.seq, x.born

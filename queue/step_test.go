@@ -110,7 +110,7 @@ var conditionNames = []struct {
 
 // How scripts name Config.limits and Config.switches.
 var (
-	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max"}
+	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout"}
 	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay"}
 )
 
@@ -255,14 +255,19 @@ func parseConfig(l *script.Line) Config {
 	c := Config{Version: uint64(l.Int("version", 1)), PriorityMax: uint8(l.Int("max", 0)), PriorityDefault: uint8(l.Int("default", 0)),
 		AutoDelete: l.Has("auto-delete"), Overflow: Overflow(l.Int("overflow", 0)), Retry: RetryType(l.Int("retry", 0))}
 	for i, limit := range c.limits() {
-		if n := l.Int(limitNames[i], -1); n >= 0 {
-			*limit = LimitOf(uint64(n))
-		}
+		*limit = parseLimit(l, limitNames[i])
 	}
 	for i, on := range c.switches() {
 		*on = l.Has(switchNames[i])
 	}
 	return c
+}
+
+func parseLimit(l *script.Line, name string) Limit {
+	if n := l.Int(name, -1); n >= 0 {
+		return LimitOf(uint64(n))
+	}
+	return 0
 }
 
 // outboxCommandString renders commands about outboxes: resolve 1=100,101 2= ...; done queue=100 to=3 (or gone); run queue=7 epoch=1 from=1 sizes=1,2,3.
@@ -351,6 +356,9 @@ func subscribeString(c *Command) string {
 			s += fmt.Sprintf(" %s=%d", f.key, f.v)
 		}
 	}
+	if n, ok := c.Timeout.Get(); ok {
+		s += fmt.Sprintf(" timeout=%d", n)
+	}
 	for _, f := range []struct {
 		flag Flags
 		word string
@@ -421,7 +429,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return c
 	case "subscribe":
 		return Command{Op: OpSubscribe, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c"))), Prefetch: uint32(l.Int("prefetch", 0)),
-			WindowBytes: uint32(l.Int("bytes", 0)), WindowCount: uint32(l.Int("count", 0)), ConsumerPriority: int32(l.Int("priority", 0)),
+			WindowBytes: uint32(l.Int("bytes", 0)), WindowCount: uint32(l.Int("count", 0)), ConsumerPriority: int32(l.Int("priority", 0)), Timeout: parseLimit(l, "timeout"),
 			Flags: flag("noack", FlagNoAck) | flag("exclusive", FlagExclusive) | flag("limited", FlagLimited)}
 	case "cancel":
 		return Command{Op: OpCancel, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c")))}

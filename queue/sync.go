@@ -39,7 +39,13 @@ func (m *Machine) Sync(id PipelineID, answeredK uint64, marks []SessionMark) Syn
 }
 
 func (s *session) sync(seen uint64) SessionSync {
-	st := SessionSync{Session: s.id, LastD: s.lastD}
+	st := SessionSync{Session: s.id, LastD: s.lastD, LostSome: s.lostSome}
+	if s.lostSome {
+		st.Seen = min(seen, s.lastD)
+		for d, p := s.out.next(1); p != nil && d <= seen; d, p = s.out.next(d + 1) {
+			st.Kept = append(st.Kept, d)
+		}
+	}
 	for _, c := range s.consumers {
 		st.Consumers = append(st.Consumers, c.id)
 	}

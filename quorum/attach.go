@@ -11,13 +11,15 @@ type eventKind uint8
 
 // The kinds are not persisted.
 const (
-	eventOutcome eventKind = iota + 1 // batch k of the node's pipeline was answered
-	eventDeliver                      // a message for a session of the node
-	eventCancel                       // the queue removed a consumer of the node
-	eventRetry                        // batch k changed nothing and must be offered again
-	eventFenced                       // the node's boot was declared dead
-	eventEvicted                      // the node's sessions were ended here: it must attach and learn what had been applied
-	eventReady                        // a session of the node wants more than its limit; k messages are ready
+	eventOutcome  eventKind = iota + 1 // batch k of the node's pipeline was answered
+	eventDeliver                       // a message for a session of the node
+	eventCancel                        // the queue removed a consumer of the node
+	eventRetry                         // batch k changed nothing and must be offered again
+	eventFenced                        // the node's boot was declared dead
+	eventEvicted                       // the node's sessions were ended here: it must attach and learn what had been applied
+	eventReady                         // a session of the node wants more than its limit; k messages are ready
+	eventTimedOut                      // delivery d of a session of the node was kept for too long and taken back
+	eventSynced                        // what a sync told of a session; it comes from no stream
 )
 
 // event is one item of the stream from a serving replica to an attached node.
@@ -35,6 +37,7 @@ type event struct {
 	seq           queue.Seq
 	exceptions    []queue.Exception
 	envelope      []byte // nil: not in memory
+	sync          *queue.SessionSync
 }
 
 func (e *event) delivery() Delivery {

@@ -39,7 +39,11 @@ func (k *settler) Deliver(_ meta.QueueID, d []Delivery) { k.work <- d[len(d)-1].
 func (*settler) Ready(meta.QueueID, uint64) {}
 
 func (k *settler) Cancelled(meta.QueueID, queue.ConsumerID) {}
-func (k *settler) Gone(meta.QueueID)                        {}
+
+func (k *settler) TimedOut(meta.QueueID, []uint64) {}
+
+func (k *settler) Synced(meta.QueueID, *queue.SessionSync) {}
+func (k *settler) Gone(meta.QueueID)                       {}
 
 // BenchmarkFlow is one queue, one publisher with 1,000 unconfirmed at most, one consumer that acknowledges in ranges: what the shell without the broker reaches.
 func BenchmarkFlow(b *testing.B) {

@@ -21,6 +21,8 @@ type recorder struct {
 	replies    map[uint64]queue.Reply
 	deliveries []Delivery
 	cancelled  []queue.ConsumerID
+	timedOut   []uint64
+	synced     []queue.SessionSync
 	gone       int
 }
 
@@ -50,6 +52,20 @@ func (c *recorder) Cancelled(_ meta.QueueID, consumer queue.ConsumerID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cancelled = append(c.cancelled, consumer)
+	c.wake.Broadcast()
+}
+
+func (c *recorder) TimedOut(_ meta.QueueID, ds []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timedOut = append(c.timedOut, ds...)
+	c.wake.Broadcast()
+}
+
+func (c *recorder) Synced(_ meta.QueueID, st *queue.SessionSync) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.synced = append(c.synced, *st)
 	c.wake.Broadcast()
 }
 

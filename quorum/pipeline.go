@@ -500,8 +500,12 @@ func (in inlet) synced(st queue.SyncState, deliveries []event, index uint64) {
 		p.startOver()
 		return
 	}
-	p.pass(outcomesBehind(deliveries, st.Outcomes))
-	p.dropUnknownConsumers(st)
+	evs := outcomesBehind(deliveries, st.Outcomes)
+	for i := range st.Sessions {
+		evs = append(evs, event{kind: eventSynced, session: st.Sessions[i].Session, sync: &st.Sessions[i]})
+	}
+	p.pass(evs)
+	p.closeUnknownSessions(st)
 }
 
 // stop is called when the serving replica ends the stream.
@@ -525,6 +529,12 @@ func (p *pipeline) take(evs []event) {
 		case eventCancel:
 			if s := p.session(ev.session); s != nil {
 				s.recv.Cancelled(p.q, ev.consumer)
+			}
+		case eventTimedOut:
+			i = p.timedOut(evs, i)
+		case eventSynced:
+			if s := p.session(ev.session); s != nil {
+				s.recv.Synced(p.q, ev.sync)
 			}
 		case eventReady:
 			if s := p.session(ev.session); s != nil {
@@ -553,6 +563,19 @@ func (p *pipeline) deliver(evs []event, i int) int {
 	}
 	clear(out)
 	p.deliveries = out[:0]
+	return i - 1
+}
+
+// timedOut hands over the run of deliveries of one session that were taken back, which begins at i, and returns the index of its last event.
+func (p *pipeline) timedOut(evs []event, i int) int {
+	id := evs[i].session
+	var ds []uint64
+	for ; i < len(evs) && evs[i].kind == eventTimedOut && evs[i].session == id; i++ {
+		ds = append(ds, evs[i].d)
+	}
+	if s := p.session(id); s != nil {
+		s.recv.TimedOut(p.q, ds)
+	}
 	return i - 1
 }
 
@@ -608,8 +631,8 @@ func (p *pipeline) answeredK() uint64 {
 	return p.lastK
 }
 
-// dropUnknownConsumers is the place where consumers that only one side has are mended.
-func (p *pipeline) dropUnknownConsumers(st queue.SyncState) {
+// closeUnknownSessions ends those that only the machine has.
+func (p *pipeline) closeUnknownSessions(st queue.SyncState) {
 	for _, ss := range st.Sessions {
 		if p.session(ss.Session) == nil {
 			// The session ended here while the replica was away and its SessionClose was answered by a former one, or never existed.

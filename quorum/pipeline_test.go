@@ -185,7 +185,11 @@ func (*counter) Ready(meta.QueueID, uint64) {}
 
 func (c *counter) Deliver(meta.QueueID, []Delivery)         {}
 func (c *counter) Cancelled(meta.QueueID, queue.ConsumerID) {}
-func (c *counter) Gone(meta.QueueID)                        {}
+
+func (c *counter) TimedOut(meta.QueueID, []uint64) {}
+
+func (c *counter) Synced(meta.QueueID, *queue.SessionSync) {}
+func (c *counter) Gone(meta.QueueID)                       {}
 
 func (c *counter) awaitCount(t *testing.T, n uint64) {
 	t.Helper()

@@ -88,7 +88,11 @@ func (*ledger) Ready(meta.QueueID, uint64) {}
 
 func (l *ledger) Deliver(meta.QueueID, []Delivery)         {}
 func (l *ledger) Cancelled(meta.QueueID, queue.ConsumerID) {}
-func (l *ledger) Gone(meta.QueueID)                        {}
+
+func (l *ledger) TimedOut(meta.QueueID, []uint64) {}
+
+func (l *ledger) Synced(meta.QueueID, *queue.SessionSync) {}
+func (l *ledger) Gone(meta.QueueID)                       {}
 
 // await waits until at most window of sent commands are unanswered.
 func (l *ledger) await(sent, window uint64) {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -28,6 +29,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 	if q.Type == meta.TypeQuorum {
 		cfg.PriorityMax, cfg.PriorityDefault = quorumPriorityMax, quorumPriorityDefault
 		cfg.DeliveryLimit = queue.LimitOf(limits.DeliveryLimit)
+		cfg.ConsumerTimeout = queue.LimitOf(limits.ConsumerTimeoutMillis)
 	}
 	if n, ok := intArgument(q, "x-max-priority"); ok {
 		cfg.PriorityMax = uint8(min(max(n, 0), 255))
@@ -39,6 +41,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 	}{
 		{"x-message-ttl", &cfg.MessageTTL}, {"x-max-length", &cfg.MaxLength}, {"x-max-length-bytes", &cfg.MaxLengthBytes}, {"x-expires", &cfg.Expires},
 		{"x-delivery-limit", &cfg.DeliveryLimit}, {"x-delayed-retry-min", &cfg.RetryMin}, {"x-delayed-retry-max", &cfg.RetryMax},
+		{"x-consumer-timeout", &cfg.ConsumerTimeout},
 	} {
 		if n, ok := intArgument(q, l.name); ok {
 			*l.to = 0 // a negative delivery limit is none
@@ -71,6 +74,29 @@ func queueConfig(q *meta.Queue) queue.Config {
 	_, cfg.DeadLetter = q.Effective("x-dead-letter-exchange")
 	cfg.ParkPoison = cfg.DeliveryLimit != 0 && !cfg.DeadLetter
 	return cfg
+}
+
+// ConsumerTimeoutMillis tells how long a consumer of the queue with these arguments may keep a delivery, 0: for ever. Its own argument goes before what the queue says.
+func ConsumerTimeoutMillis(q *meta.Queue, arguments amqp.Table) int64 {
+	if l := OwnTimeout(arguments); l != 0 {
+		n, _ := l.Get()
+		return int64(n)
+	}
+	cfg := queueConfig(q)
+	n, ok := cfg.ConsumerTimeout.Get()
+	if !ok {
+		return 0
+	}
+	return int64(n)
+}
+
+// OwnTimeout is what the arguments of a consumer say of its timeout.
+func OwnTimeout(arguments amqp.Table) queue.Limit {
+	v, _ := arguments.Get("x-consumer-timeout")
+	if n, ok := v.AsInt64(); ok && n >= 0 {
+		return queue.LimitOf(uint64(n))
+	}
+	return 0
 }
 
 func intArgument(q *meta.Queue, name string) (int64, bool) {

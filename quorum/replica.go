@@ -115,6 +115,8 @@ func (r *replica) collect(result *queue.Result) {
 			r.evs = append(r.evs, r.delivery(e))
 		case queue.KindCancel:
 			r.evs = append(r.evs, event{kind: eventCancel, node: e.Node, boot: e.BootCounter, session: e.Session, consumer: e.Consumer})
+		case queue.KindTimedOut:
+			r.evs = append(r.evs, event{kind: eventTimedOut, node: e.Node, boot: e.BootCounter, session: e.Session, d: e.D})
 		case queue.KindEvicted:
 			r.evs = append(r.evs, event{kind: eventEvicted, node: e.Node, boot: e.BootCounter})
 		case queue.KindReady:

@@ -22,8 +22,12 @@ type Receiver interface {
 	Completed(q meta.QueueID, done []Completion)
 	// Deliver brings messages for consumers of the session, and with Consumer 0 the answer to a Get, which comes before the Get's completion.
 	Deliver(q meta.QueueID, deliveries []Delivery)
-	// Cancelled says that the queue removed a consumer by its own decision.
+	// Cancelled says that the queue removed a consumer by its own decision: it kept a delivery for too long.
 	Cancelled(q meta.QueueID, consumer queue.ConsumerID)
+	// TimedOut says that deliveries, of whatever consumer or Get, were kept for too long and taken back: to settle them changes nothing any more. Their numbers rise.
+	TimedOut(q meta.QueueID, ds []uint64)
+	// Synced tells, when the node has attached anew, what the queue has of the session, for what Cancelled and TimedOut would have told meanwhile. Deliveries and answers that were missed came before it.
+	Synced(q meta.QueueID, st *queue.SessionSync)
 	// Ready says that but for the session's limit there (queue.OpCredit) it would get a message: so many are ready. It is not said again until the session's next OpCredit, except when
 	// the node attaches anew.
 	Ready(q meta.QueueID, messages uint64)

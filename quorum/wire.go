@@ -96,6 +96,9 @@ func appendEvent(dst []byte, e *event) []byte {
 	case eventReady:
 		dst = codec.AppendUvarint(dst, uint64(e.session))
 		return codec.AppendUvarint(dst, e.k)
+	case eventTimedOut:
+		dst = codec.AppendUvarint(dst, uint64(e.session))
+		return codec.AppendUvarint(dst, e.d)
 	}
 	return codec.AppendUvarint(dst, e.k) // eventRetry, eventFenced, eventEvicted
 }
@@ -118,6 +121,8 @@ func readEvents(r *codec.Reader, node queue.NodeID, boot uint64) []event {
 			e.session, e.consumer = queue.SessionID(r.Uvarint()), queue.ConsumerID(r.Uvarint())
 		case eventReady:
 			e.session, e.k = queue.SessionID(r.Uvarint()), r.Uvarint()
+		case eventTimedOut:
+			e.session, e.d = queue.SessionID(r.Uvarint()), r.Uvarint()
 		case eventRetry, eventFenced, eventEvicted:
 			e.k = r.Uvarint()
 		default:
@@ -173,6 +178,14 @@ func appendSync(dst []byte, st *queue.SyncState) []byte {
 		for _, c := range s.Consumers {
 			dst = codec.AppendUvarint(dst, uint64(c))
 		}
+		dst = codec.AppendBool(dst, s.LostSome)
+		if s.LostSome {
+			dst = codec.AppendUvarint(dst, s.Seen)
+			dst = codec.AppendUvarint(dst, uint64(len(s.Kept)))
+			for _, d := range s.Kept {
+				dst = codec.AppendUvarint(dst, d)
+			}
+		}
 	}
 	return dst
 }
@@ -187,6 +200,12 @@ func readSync(r *codec.Reader) queue.SyncState {
 		s := queue.SessionSync{Session: queue.SessionID(r.Uvarint()), LastD: r.Uvarint()}
 		for range r.Count(1) {
 			s.Consumers = append(s.Consumers, queue.ConsumerID(r.Uvarint()))
+		}
+		if s.LostSome = r.Bool(); s.LostSome {
+			s.Seen = r.Uvarint()
+			for range r.Count(1) {
+				s.Kept = append(s.Kept, r.Uvarint())
+			}
 		}
 		st.Sessions = append(st.Sessions, s)
 	}

@@ -64,4 +64,7 @@ const (
 
 	// DeliveryLimit is how often a message of a quorum queue may fail, unless the queue says otherwise. Used by quorum.
 	DeliveryLimit = 20
+
+	// ConsumerTimeoutMillis is how long a consumer of a quorum queue may keep a delivery, unless the queue or the consumer says otherwise. Used by quorum.
+	ConsumerTimeoutMillis = 30 * 60 * 1000
 )

@@ -37,6 +37,5 @@ var elsewhere = map[string][]string{
 
 // pendings has what cases may wait for, and why.
 var pendings = map[string]string{
-	"delay":   "delayed messages come later",
-	"timeout": "consumer timeouts come later",
+	"delay": "delayed messages come later",
 }

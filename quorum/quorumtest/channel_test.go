@@ -68,6 +68,10 @@ func (ch *channel) Deliver(q meta.QueueID, deliveries []quorum.Delivery) {
 // Cancelled implements quorum.Receiver.
 func (ch *channel) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+func (ch *channel) TimedOut(meta.QueueID, []uint64) {}
+
+func (ch *channel) Synced(meta.QueueID, *queue.SessionSync) {}
+
 // Ready implements quorum.Receiver.
 func (ch *channel) Ready(meta.QueueID, uint64) {
 	ch.mu.Lock()

@@ -200,6 +200,12 @@ func (k *Consumer) Cancelled(meta.QueueID, queue.ConsumerID) {
 	k.signal()
 }
 
+// TimedOut implements quorum.Receiver. Its plans are done with messages long before.
+func (*Consumer) TimedOut(meta.QueueID, []uint64) {}
+
+// Synced implements quorum.Receiver.
+func (*Consumer) Synced(meta.QueueID, *queue.SessionSync) {}
+
 // Ready implements quorum.Receiver.
 func (*Consumer) Ready(meta.QueueID, uint64) {}
 

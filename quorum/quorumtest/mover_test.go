@@ -55,8 +55,12 @@ func (p *post) Deliver(_ meta.QueueID, list []quorum.Delivery) {
 
 // Cancelled, Ready and Gone implement quorum.Receiver.
 func (*post) Cancelled(meta.QueueID, queue.ConsumerID) {}
-func (*post) Ready(meta.QueueID, uint64)               {}
-func (*post) Gone(meta.QueueID)                        {}
+
+func (*post) TimedOut(meta.QueueID, []uint64) {}
+
+func (*post) Synced(meta.QueueID, *queue.SessionSync) {}
+func (*post) Ready(meta.QueueID, uint64)              {}
+func (*post) Gone(meta.QueueID)                       {}
 
 func bodyOf(c *Cluster, envelope []byte) int {
 	e, err := message.Parse(envelope)

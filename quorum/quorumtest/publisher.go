@@ -121,6 +121,12 @@ func (p *Publisher) Deliver(q meta.QueueID, _ []quorum.Delivery) {
 // Cancelled implements quorum.Receiver.
 func (p *Publisher) Cancelled(meta.QueueID, queue.ConsumerID) {}
 
+// TimedOut implements quorum.Receiver.
+func (p *Publisher) TimedOut(meta.QueueID, []uint64) {}
+
+// Synced implements quorum.Receiver.
+func (p *Publisher) Synced(meta.QueueID, *queue.SessionSync) {}
+
 // Ready implements quorum.Receiver.
 func (*Publisher) Ready(meta.QueueID, uint64) {}
 
