@@ -133,21 +133,22 @@ func (k *checker) outbox() {
 	k.need(len(o.lanes) <= k.m.bounds.lanes && len(k.m.marks) <= k.m.bounds.marks, "too many lanes or marks")
 }
 
-func (k *checker) heap(h heap) {
-	for i := 1; i < len(h); i++ {
-		k.need(!h[i].before(&h[(i-1)/2]), "heap order: %d above %d", h[(i-1)/2].seq, h[i].seq)
+func (k *checker) heap(h *heap) {
+	for i := 1; i < h.n; i++ {
+		k.need(!h.at(i).before(h.at((i-1)/2)), "heap order: %d above %d", h.at((i-1)/2).seq, h.at(i).seq)
 	}
 }
 
 func (k *checker) returning() {
-	k.heap(k.m.returning)
-	for i := range k.m.returning {
-		x := &k.m.returning[i]
+	r := &k.m.returning
+	k.heap(&r.heap)
+	k.need(r.gathering >= r.len()-r.heap.n && r.gathering <= r.len(), "%d of %d returning messages are to be gathered, %d are in order", r.gathering, r.len(), r.heap.n)
+	r.each(func(x *record) {
 		k.need(x.flags&^(FlagPersistent|FlagRedelivered|flagFailed) == 0, "message %d has flags %x", x.seq, x.flags)
 		k.need(x.acquired > 0, "returning message %d was never acquired", x.seq)
 		k.meet(&k.awaySeqs, x.seq)
 		k.unacked.add(x)
-	}
+	})
 }
 
 func (k *checker) delayed() {
@@ -368,6 +369,6 @@ func (k *checker) flags() {
 	k.need(m.lastUse <= m.seenMillis, "used at %d, seen is %d", m.lastUse, m.seenMillis)
 	k.need(m.hadConsumer || m.roster.size == 0, "consumers without ever having had one")
 	k.need(!m.sealed || m.seals > 0, "sealed without a token")
-	k.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "report of an unused queue is overdue")
+	k.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && !m.returning.isEmpty(), "report of an unused queue is overdue")
 	k.need(len(m.pipelines) <= m.bounds.pipelines && m.sessions <= m.bounds.sessions && m.roster.size <= m.bounds.consumers, "a limit is exceeded")
 }

@@ -21,6 +21,9 @@ const (
 // txQueuesMax bounds the queues of one transaction beside its home.
 const txQueuesMax = limits.TxQueuesMax
 
+// gathersMax bounds the messages of ended sessions that one entry puts in order; it costs a fraction of what it costs to return them.
+const gathersMax = 4 * limits.ApplyWorkMax
+
 // pipelineWindow is how many outcomes are kept per pipeline.
 const pipelineWindow = limits.PipelineWindowBatches
 
@@ -30,9 +33,9 @@ type bounds struct {
 	pipelines, sessions, consumers, lanes, marks, reservations, decisions int
 	// How many commands a transaction may have here; all of them take effect in one entry.
 	txCommands int
-	// How much one log entry may do: messages returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
+	// How much one log entry may do: messages returned, messages put in order to be returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
 	// messages that die.
-	returns, releases, assignments, deaths int
+	returns, gathers, releases, assignments, deaths int
 }
 
 // standardBounds are the limits of every machine outside tests.
@@ -40,5 +43,5 @@ var standardBounds = bounds{
 	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax, lanes: limits.LanesPerQueueMax, marks: limits.MarksPerQueueMax,
 	reservations: limits.TxOpenPerQueueMax, decisions: limits.TxOpenPerQueueMax,
 	txCommands: limits.TxCommandsMax,
-	returns:    limits.ApplyWorkMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
+	returns:    limits.ApplyWorkMax, gathers: gathersMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax,
 }

@@ -12,13 +12,13 @@ type Machine struct {
 	nextSeq    Seq
 
 	ready     ready
-	returning heap    // messages of ended sessions on their way back; they count as unacked
-	away      seqSet  // all messages that are neither ready nor gone: outstanding, returning or staged
-	unacked   sums    // those of away that users call unacked: all but the ones delivered without acknowledgement
-	marks     []mark  // of queues whose outboxes came here, by source and epoch
-	delayed   delayed // messages that are to be ready later
-	outbox    outbox  // messages that died and leave for other queues
-	checks    checks  // of sessions whose deliveries have deadlines
+	returning returning // messages of ended sessions on their way back; they count as unacked
+	away      seqSet    // all messages that are neither ready nor gone: outstanding, returning or staged
+	unacked   sums      // those of away that users call unacked: all but the ones delivered without acknowledgement
+	marks     []mark    // of queues whose outboxes came here, by source and epoch
+	delayed   delayed   // messages that are to be ready later
+	outbox    outbox    // messages that died and leave for other queues
+	checks    checks    // of sessions whose deliveries have deadlines
 	// reservations wait for the decision of another queue, of decisions others have yet to hear; by id.
 	reservations []*reservation
 	decisions    []*decision
@@ -219,7 +219,7 @@ func (m *Machine) after(out []Effect) []Effect {
 	if m.roster.hungry > 0 && m.ready.sums.n > 0 && !m.sealed {
 		out = m.tellHungry(out)
 	}
-	if m.unusedDue && len(m.returning) == 0 {
+	if m.unusedDue && m.returning.isEmpty() {
 		m.unusedDue = false
 		out = append(out, Effect{Kind: KindUnused})
 	}
@@ -335,7 +335,7 @@ func (m *Machine) ConfigVersion() uint64 { return m.cfg.Version }
 
 // NextDeadline returns the time at which the leader should propose an OpTick; ok is false if nothing is due ever. While bounded work is left it is the last time seen, so in the past.
 func (m *Machine) NextDeadline() (millis int64, ok bool) {
-	if len(m.returning) > 0 || m.dropped.n > 0 || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {
+	if !m.returning.isEmpty() || m.dropped.n > 0 || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {
 		return m.seenMillis, true
 	}
 	millis, ok = m.nextDeath()

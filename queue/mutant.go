@@ -44,5 +44,6 @@ const (
 	mutantTimeoutSplitsOrder
 	mutantTimeoutSettledTwice
 	mutantTimeoutCounts
+	mutantReturnsHalfGathered
 	mutantsEnd
 )

@@ -3,7 +3,7 @@ package queue
 // This half of the oracle is about log entries: order and fences of batches, single commands, seals, counts and the answer to an attach. The other half is about messages.
 
 func (o *oracle) begin() {
-	o.out, o.returns, o.releases, o.assign = nil, o.b.returns, o.b.releases, o.b.assignments
+	o.out, o.returns, o.gathers, o.releases, o.assign = nil, o.b.returns, o.b.gathers, o.b.releases, o.b.assignments
 	o.deaths = o.b.deaths
 }
 

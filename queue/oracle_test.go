@@ -74,33 +74,34 @@ type oPipeline struct {
 }
 
 type oracle struct {
-	b                         bounds
-	cfg                       Config
-	next                      Seq
-	messages                  []*oMessage // by seq
-	dropped                   map[Seq]bool
-	pipelines                 []*oPipeline
-	dead                      map[NodeID]uint64
-	sessions                  []*oSession
-	consumers                 []*oConsumer // all, in the order in which they came
-	turn                      []*oConsumer // those with credit, in the order in which they are served
-	seals                     uint64
-	sealed                    bool
-	hadConsumer, due          bool
-	counts                    Counts // totals only
-	returns, releases, assign int
-	deaths                    int
-	seen, lastUse             int64
-	parcels                   uint64
-	active                    *oConsumer
-	epoch                     uint64
-	together                  bool // sessions end together: nobody takes over in between
-	lanes                     map[QueueID]*oLane
-	marks                     map[oMark]uint64
-	reserved                  map[TxID]*oReservation
-	decided                   map[TxID]*oDecision
-	orphaned                  bool
-	out                       []Effect
+	b                                  bounds
+	cfg                                Config
+	next                               Seq
+	messages                           []*oMessage // by seq
+	dropped                            map[Seq]bool
+	pipelines                          []*oPipeline
+	dead                               map[NodeID]uint64
+	sessions                           []*oSession
+	consumers                          []*oConsumer // all, in the order in which they came
+	turn                               []*oConsumer // those with credit, in the order in which they are served
+	seals                              uint64
+	sealed                             bool
+	hadConsumer, due                   bool
+	counts                             Counts // totals only
+	returns, gathers, releases, assign int
+	gathering                          int // returning messages that are not put in order
+	deaths                             int
+	seen, lastUse                      int64
+	parcels                            uint64
+	active                             *oConsumer
+	epoch                              uint64
+	together                           bool // sessions end together: nobody takes over in between
+	lanes                              map[QueueID]*oLane
+	marks                              map[oMark]uint64
+	reserved                           map[TxID]*oReservation
+	decided                            map[TxID]*oDecision
+	orphaned                           bool
+	out                                []Effect
 }
 
 func newOracle(b bounds) *oracle {
@@ -741,6 +742,7 @@ func (o *oracle) end(s *oSession, written uint64) {
 			x.failures++
 		}
 		x.place = oReturning
+		o.gathering++
 	}
 	o.dropTx(s)
 	o.forget(s)
@@ -749,6 +751,11 @@ func (o *oracle) end(s *oSession, written uint64) {
 
 func (o *oracle) work() {
 	o.releaseDropped()
+	n := min(o.gathers, o.gathering)
+	o.gathers, o.gathering = o.gathers-n, o.gathering-n
+	if o.gathering > 0 {
+		return
+	}
 	for _, x := range o.in(oReturning) {
 		if o.returns > 0 {
 			o.returns--

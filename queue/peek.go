@@ -161,9 +161,7 @@ func (m *Machine) eachUnacked(visit func(x *record, s *session, id ConsumerID)) 
 			visit(&r.settled[i].record, nil, 0)
 		}
 	}
-	for i := range m.returning {
-		visit(&m.returning[i], nil, 0)
-	}
+	m.returning.each(func(x *record) { visit(x, nil, 0) })
 }
 
 // first returns the lowest seq of a level that is not empty.

@@ -165,7 +165,7 @@ func (m *Machine) endReservation(i int, commit bool, out []Effect) []Effect {
 	}
 	m.discard(r.messages)
 	for k := range r.settled {
-		m.returning.push(r.settled[k].record)
+		m.returning.heap.push(r.settled[k].record)
 	}
 	return m.work(out)
 }

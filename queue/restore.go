@@ -154,6 +154,12 @@ func (r *restorer) ready() {
 
 func (r *restorer) returning() {
 	n := r.Count(4)
+	var last record
+	if r.version >= 3 {
+		gathering := r.Uvarint()
+		r.need(gathering <= uint64(n), "messages to be gathered")
+		r.m.returning.gathering = int(min(gathering, uint64(n)))
+	}
 	for i := 0; i < n; i++ {
 		priority := r.Uint8()
 		distance, x := r.record(priority, 0)
@@ -162,8 +168,9 @@ func (r *restorer) returning() {
 		if !r.admit(x.seq) {
 			return
 		}
-		r.need(i == 0 || r.m.returning[i-1].before(&x), "order of returning messages")
-		r.m.returning = append(r.m.returning, x) // in order, so it is a heap
+		r.need(i == 0 || last.before(&x), "order of returning messages")
+		last = x
+		r.m.returning.heap.push(x)
 		r.m.away.add(x.seq)
 		r.m.unacked.add(&x)
 	}
@@ -496,5 +503,5 @@ func (r *restorer) waiting() {
 		last = at
 	}
 	r.need(m.roster.hungry == 0 || m.ready.sums.n == 0 || m.sealed, "session that wants more")
-	r.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) > 0, "unused queue")
+	r.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && !m.returning.isEmpty(), "unused queue")
 }

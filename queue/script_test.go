@@ -68,7 +68,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		for _, f := range []struct {
 			key string
 			v   *int
-		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"txCommands", &b.txCommands}, {"returns", &b.returns}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}, {"reservations", &b.reservations}, {"decisions", &b.decisions}} {
+		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"txCommands", &b.txCommands}, {"returns", &b.returns}, {"gathers", &b.gathers}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}, {"reservations", &b.reservations}, {"decisions", &b.decisions}} {
 			*f.v = int(l.Int(f.key, int64(*f.v)))
 		}
 		r.m = newMachine(Config{}, b)
@@ -124,9 +124,12 @@ func stateString(m *Machine) string {
 			b.WriteString("\n")
 		}
 	}
-	if len(m.returning) > 0 {
+	if !m.returning.isEmpty() {
 		b.WriteString("returning:")
-		for _, x := range sorted(m.returning) {
+		if m.returning.gathering > 0 {
+			fmt.Fprintf(&b, " gathering=%d", m.returning.gathering)
+		}
+		for _, x := range m.returning.sorted() {
 			b.WriteString(" " + x.String())
 		}
 		b.WriteString("\n")

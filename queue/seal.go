@@ -9,7 +9,7 @@ func (m *Machine) seal(cond Condition) Reply {
 		if cond&IfUnused != 0 && m.roster.size > 0 || cond&IfAutoDelete != 0 && !(m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0) {
 			return Reply{Code: CodeInUse}
 		}
-		if cond&IfEmpty != 0 && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 || cond&IfAutoDelete != 0 && len(m.returning) > 0 {
+		if cond&IfEmpty != 0 && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 || cond&IfAutoDelete != 0 && !m.returning.isEmpty() {
 			return Reply{Code: CodeNotEmpty}
 		}
 		if len(m.decisions) > 0 && mutant != mutantSealedUndecided {
@@ -41,7 +41,7 @@ func (m *Machine) Sealed() (token uint64, ok bool) {
 // Unused tells whether an auto-delete queue has had a consumer, has none now and no message is left to return: the leader should Seal it with IfAutoDelete. A new leader asks this,
 // because the KindUnused effect comes only once.
 func (m *Machine) Unused() bool {
-	return m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && len(m.returning) == 0
+	return m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && m.returning.isEmpty()
 }
 
 // Expiry returns when the queue will have been unused for as long as its Config allows: then the leader should Seal it with IfExpired. ok is false while it is in use, and if it may be

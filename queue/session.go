@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"slices"
 	"sort"
 )
 
@@ -106,7 +105,7 @@ func (m *Machine) closeSession(p *pipeline, cmd *Command, out []Effect) (Reply, 
 }
 
 // endSession ends a session that was taken out of its pipeline; when all are ended that end, elect must follow. Deliveries up to written were written to the socket: those without acknowledgement are done,
-// the others count as failures. All else will return uncounted, as soon as work allows. The cost is a few nanoseconds per delivery, whatever is returned later.
+// the others count as failures. All else will return uncounted, as soon as work allows.
 func (m *Machine) endSession(s *session, written uint64) {
 	m.sessions--
 	m.checks.set(s, 0)
@@ -114,31 +113,23 @@ func (m *Machine) endSession(s *session, written uint64) {
 		m.dismiss(c)
 	}
 	m.dropTx(s)
-	if s.out.n == 0 {
-		return
-	}
-	before := len(m.returning)
-	m.returning = slices.Grow(m.returning, s.out.n)
-	s.out.each(func(d uint64, x *delivery) {
-		if x.isNoAck() {
-			if d <= written {
-				m.away.remove(x.seq)
-				m.dropped.add(x.seq)
-				return
-			}
+	m.endNoAck(s, written)
+	m.returning.add(s.out, written)
+}
+
+// endNoAck ends the deliveries without acknowledgement of an ended session. All of them are beyond what it reported as drained, so the windows of its consumers bound their number.
+func (m *Machine) endNoAck(s *session, written uint64) {
+	for d, page := s.out.next(s.drained + 1); page != nil; d, page = s.out.next(d + 1) {
+		x := page.at(d)
+		switch {
+		case !x.isNoAck():
+		case d <= written:
+			m.away.remove(x.seq)
+			m.dropped.add(x.seq)
+			s.out.remove(d, page, &m.pool)
+		default:
 			x.flags &^= FlagNoAck
 			m.unacked.add(&x.record)
-		} else if d <= written {
-			raise(&x.failures)
-			x.flags |= flagFailed
-		}
-		m.returning = append(m.returning, x.record)
-	})
-	if added := len(m.returning) - before; added > before/8 {
-		m.returning.fix()
-	} else {
-		for i := before; i < len(m.returning); i++ {
-			m.returning.up(i)
 		}
 	}
 }

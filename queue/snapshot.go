@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"slices"
-
 	"github.com/warrenmq/warren/internal/codec"
 )
 
@@ -35,7 +33,7 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 		dst = codec.AppendUvarint(dst, *v)
 	}
 	dst = m.ready.appendTo(dst)
-	dst = appendReturning(dst, m.returning)
+	dst = m.returning.appendTo(dst)
 	dst = m.delayed.appendTo(dst)
 	dst = m.outbox.appendTo(dst)
 	dst = appendMarks(dst, m.marks)
@@ -131,24 +129,10 @@ func (l *level) each(priority uint8, visit func(x *record)) {
 	others(1<<64 - 1)
 }
 
-// sorted returns the records of a heap from the head of the queue on.
-func sorted(h heap) []record {
-	s := slices.Clone([]record(h))
-	slices.SortFunc(s, func(a, b record) int {
-		switch {
-		case a.before(&b):
-			return -1
-		case b.before(&a):
-			return 1
-		}
-		return 0
-	})
-	return s
-}
-
-func appendReturning(dst []byte, h heap) []byte {
-	dst = codec.AppendUvarint(dst, uint64(len(h)))
-	for _, x := range sorted(h) {
+func (r *returning) appendTo(dst []byte) []byte {
+	dst = codec.AppendUvarint(dst, uint64(r.len()))
+	dst = codec.AppendUvarint(dst, uint64(r.gathering))
+	for _, x := range r.sorted() {
 		dst = append(dst, x.priority)
 		dst = appendRecord(dst, uint64(x.seq), 0, &x)
 	}

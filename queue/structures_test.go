@@ -199,7 +199,7 @@ func TestFifo(t *testing.T) {
 	}
 }
 
-// TestHeap sorts by the heap, and by fix.
+// TestHeap sorts by the heap.
 func TestHeap(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 6))
 	for range 50 {
@@ -209,19 +209,16 @@ func TestHeap(t *testing.T) {
 			all = append(all, record{seq: Seq(seq), priority: uint8(g.IntN(3))})
 		}
 		g.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		half := len(all) / 2
-		h = append(h, all[:half]...)
-		h.fix()
-		for _, x := range all[half:] {
+		for _, x := range all {
 			h.push(x)
 		}
-		for _, want := range sorted(slices.Clone(all)) {
+		for _, want := range (&returning{heap: h}).sorted() {
 			if got := h.pop(); got != want {
 				t.Fatalf("%+v on top, want %+v", got, want)
 			}
 		}
-		if len(h) != 0 || cap(h) > heapShrinkMin {
-			t.Fatalf("an empty heap has %d of %d", len(h), cap(h))
+		if h.n != 0 || len(h.pages) > 2 {
+			t.Fatalf("an empty heap has %d in %d pages", h.n, len(h.pages))
 		}
 	}
 }

@@ -1,19 +1,22 @@
 package queue
 
 // budget is what is left of the work that one log entry may do (PROTOCOL 7).
-type budget struct{ returns, releases, assignments, deaths int }
+type budget struct{ returns, gathers, releases, assignments, deaths int }
 
 // begin starts the work of a log entry whose effects are appended to out.
 func (m *Machine) begin(out []Effect) {
-	m.budget = budget{returns: m.bounds.returns, releases: m.bounds.releases, assignments: m.bounds.assignments, deaths: m.bounds.deaths}
+	m.budget = budget{returns: m.bounds.returns, gathers: m.bounds.gathers, releases: m.bounds.releases, assignments: m.bounds.assignments, deaths: m.bounds.deaths}
 	m.effectsBefore = len(out)
 }
 
-// work carries on what purges and ended sessions left, as far as the budget of the entry goes: first releases, then returns in order of position.
+// work carries on what purges and ended sessions left, as far as the budget of the entry goes: first releases, then returns, which are put in order of position before.
 func (m *Machine) work(out []Effect) []Effect {
 	out = m.releaseDropped(out)
-	for len(m.returning) > 0 && m.budget.returns > 0 {
-		x := m.returning.pop()
+	if !m.returning.gather(&m.budget.gathers, &m.pool) && mutant != mutantReturnsHalfGathered {
+		return out
+	}
+	for m.returning.heap.n > 0 && m.budget.returns > 0 {
+		x := m.returning.heap.pop()
 		m.budget.returns--
 		how := unseen
 		if x.flags&flagFailed != 0 {
@@ -88,8 +91,8 @@ func (m *Machine) purge(out []Effect) (Reply, []Effect) {
 	m.dropped.addAll(&m.ready.seqs)
 	m.ready.reset()
 	if mutant == mutantPurgeTakesReturning {
-		for ; len(m.returning) > 0; n++ {
-			x := m.returning.pop()
+		for ; m.returning.heap.n > 0; n++ {
+			x := m.returning.heap.pop()
 			m.unacked.sub(&x)
 			m.away.remove(x.seq)
 			m.dropped.add(x.seq)
