@@ -242,6 +242,52 @@ func (b *Broker) Purge(ctx context.Context, user, vhost, name string) (uint64, e
 	return c.replies[0].A, nil
 }
 
+// Move is what to move of one queue to another one of its virtual host.
+type Move struct {
+	VHost, From, To string
+	// Back says that the messages go back to where they died last: they show the exchange and routing key that they had there.
+	Back bool
+	// Seqs are the messages, in ascending order, at most queue.MoveMax; who is not ready is passed over.
+	Seqs []queue.Seq
+}
+
+// Move moves ready messages for a user who may read the one queue and write to the other, and returns how many. They are on their way then, and arrive, once, whatever fails: at once or when the target
+// has room. The error is an *amqp.Error, a *BlockedError, or that of ctx: then it is not known whether they moved.
+func (b *Broker) Move(ctx context.Context, user string, m *Move) (uint64, error) {
+	from, err := b.userQueue(user, m.VHost, m.From, meta.Read)
+	if err != nil {
+		return 0, err
+	}
+	to, err := b.userQueue(user, m.VHost, m.To, meta.Write)
+	if err != nil {
+		return 0, err
+	}
+	if lack := b.lack(); lack != 0 {
+		return 0, &BlockedError{lack.Reason()}
+	}
+	c := b.newClient()
+	defer c.close(0, 0)
+	cmd := queue.Command{Op: queue.OpMove, Peer: queue.QueueID(to.ID), Reason: queue.ReasonMoved, Envelope: queue.AppendSeqs(nil, m.Seqs)}
+	if m.Back {
+		cmd.Reason = queue.ReasonRedriven
+	}
+	c.submit(from.ID, &cmd, tokenOperation)
+	if err := c.await(ctx); err != nil {
+		return 0, err
+	}
+	what := queueResource(m.VHost, m.From)
+	switch code := c.replies[0].Code; code {
+	case queue.CodeOK:
+		return c.replies[0].A, nil
+	case queue.CodeLimit:
+		return 0, amqp.Errorf(amqp.ReplyPreconditionFailed, "messages of %s are on their way to too many queues", what)
+	case queue.CodeUnavailable:
+		return 0, context.DeadlineExceeded
+	default:
+		return 0, errCode(code, what)
+	}
+}
+
 // settle waits until the queue has carried out what this node has submitted to it so far.
 func (b *Broker) settle(ctx context.Context, q meta.QueueID) error {
 	c := b.newClient()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/queue"
 )
 
 func TestClientPublishGetPurge(t *testing.T) {
@@ -88,6 +89,46 @@ func TestClientCarbonCopies(t *testing.T) {
 	_, err := b.Publish(t.Context(), testUser, "/", "", "none", p.Append(nil), nil)
 	if want := `406 PRECONDITION_FAILED - invalid message: {unacceptable_type_in_header,"CC",longstr}`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestClientMove: the named ones of the ready messages leave, with the rights to read here and to write there.
+func TestClientMove(t *testing.T) {
+	b := startBroker(t)
+	r := b.open()
+	r.declare("from")
+	r.declare("to")
+	r.call(1, &amqp.QueueDeclare{Queue: "own", Exclusive: true}, `queue.declare-ok queue="own" message-count=0 consumer-count=0`)
+	for i := range 5 {
+		if _, err := b.Publish(t.Context(), testUser, "/", "", "from", nil2, fmt.Appendf(nil, "m%d", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		user, from, to string
+		want           string
+	}{
+		{testUser, "none", "to", "404 NOT_FOUND - no queue 'none' in vhost '/'"},
+		{testUser, "from", "none", "404 NOT_FOUND - no queue 'none' in vhost '/'"},
+		{testUser, "from", "own", "405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'own' in vhost '/'. It could be originally declared on another connection or the exclusive property " +
+			"value does not match that of the original declaration."},
+		{limitedUser, "from", "to", "403 ACCESS_REFUSED - read access to queue 'from' in vhost '/' refused for user 'limited'"},
+	} {
+		if _, err := b.Move(t.Context(), c.user, &Move{VHost: "/", From: c.from, To: c.to, Seqs: []queue.Seq{1}}); err == nil || err.Error() != c.want {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for _, c := range []struct {
+		seqs []queue.Seq
+		n    uint64
+	}{{[]queue.Seq{2, 4, 9}, 2}, {[]queue.Seq{2, 4}, 0}} {
+		if n, err := b.Move(t.Context(), testUser, &Move{VHost: "/", From: "from", To: "to", Seqs: c.seqs, Back: true}); err != nil || n != c.n {
+			t.Errorf("%v: moved %d, %v", c.seqs, n, err)
+		}
+	}
+	ms, err := b.Get(t.Context(), testUser, "/", "from", 9, Remove)
+	if err != nil || len(ms) != 3 || string(ms[0].Body) != "m1" || string(ms[1].Body) != "m3" || string(ms[2].Body) != "m5" {
+		t.Errorf("left %d messages, %v", len(ms), err)
 	}
 }
 

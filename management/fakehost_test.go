@@ -1,6 +1,7 @@
 package management
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,11 @@ func (h *fakeHost) Alarms() []quorum.NodeAlarms {
 }
 
 // heldMessages are the messages of a queue by their state.
-type heldMessages struct{ ready, unacked []heldMessage }
+type heldMessages struct {
+	ready, unacked []heldMessage
+	next           queue.Seq
+	moving         uint64
+}
 
 type heldMessage struct {
 	queue.Peeked
@@ -67,12 +72,34 @@ func (h *fakeHost) Peek(_ context.Context, id meta.QueueID, look quorum.Look, vi
 	if look.Unacked {
 		list = held.unacked
 	}
+	if look.Behind != nil {
+		return h.scan(held, look, visit), nil
+	}
 	for i := look.Offset; i < min(len(list), look.Offset+look.Count); i++ {
 		if !visit(i, &list[i].Peeked, list[i].envelope) {
 			break
 		}
 	}
 	return quorum.Seen{Total: uint64(len(list)), Applied: 77}, nil
+}
+
+// scan is Peek behind a place.
+func (h *fakeHost) scan(held *heldMessages, look quorum.Look, visit func(int, *queue.Peeked, []byte) bool) quorum.Seen {
+	h.mu.Lock()
+	list := slices.Clone(held.ready)
+	h.mu.Unlock()
+	slices.SortFunc(list, func(a, b heldMessage) int { return cmp.Or(int(b.Priority)-int(a.Priority), cmp.Compare(a.Seq, b.Seq)) })
+	seen, n := quorum.Seen{Total: uint64(len(list)), Next: held.next, Moving: held.moving}, 0
+	for i := range list {
+		m := &list[i]
+		if int(m.Priority) > look.Behind.Priority || int(m.Priority) == look.Behind.Priority && m.Seq <= look.Behind.Seq {
+			continue
+		}
+		if n++; n > look.Count || !visit(i, &m.Peeked, m.envelope) {
+			break
+		}
+	}
+	return seen
 }
 
 func newFakeHost(cmds ...meta.Command) *fakeHost {

@@ -28,6 +28,9 @@ type fakeBroker struct {
 	published   []string
 	failure     error
 	boom        bool
+	// move is Move, moved what it was asked for.
+	move  func(m *broker.Move) (uint64, error)
+	moved []string
 }
 
 func (b *fakeBroker) Totals() broker.Totals {
@@ -104,6 +107,17 @@ func (b *fakeBroker) Get(_ context.Context, user, vhost, name string, count int,
 		b.messages[vhost+"/"+name] = all[len(got):]
 	}
 	return got, nil
+}
+
+func (b *fakeBroker) Move(_ context.Context, user string, m *broker.Move) (uint64, error) {
+	n, err := uint64(len(m.Seqs)), error(nil)
+	if b.move != nil {
+		n, err = b.move(m)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.moved = append(b.moved, fmt.Sprintf("%s %s %s -> %s back=%t %v", user, m.VHost, m.From, m.To, m.Back, m.Seqs))
+	return n, err
 }
 
 func (b *fakeBroker) Recall(context.Context, *meta.Binding) error { return nil }

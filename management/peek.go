@@ -149,38 +149,44 @@ func (c *call) peek(b body, unacked bool) error {
 }
 
 // peekAnywhere looks at the replica that leads; if its node does not answer, at another one.
-func (c *call) peekAnywhere(q *meta.Queue, l *look) (*sight, error) {
-	st, ok := c.exactStatus(q)
+func (c *call) peekAnywhere(q *meta.Queue, l *look) (seen *sight, err error) {
+	err = c.s.lookAnywhere(c.r.Context(), q, func(ctx context.Context, node meta.NodeID) (err error) {
+		if node == c.s.opt.Host.Node() {
+			seen, err = c.s.peekOwn(ctx, q.ID, l)
+		} else {
+			seen, err = c.s.peekAt(ctx, node, q.ID, l)
+		}
+		return err
+	})
+	return seen, err
+}
+
+// lookAnywhere has f look at a queue on the node that leads it; if that does not answer, on another one. The error is a failure.
+func (s *Server) lookAnywhere(ctx context.Context, q *meta.Queue, f func(context.Context, meta.NodeID) error) error {
+	st, ok := s.exactStatus(ctx, q)
 	if !ok {
-		return nil, objectNotFound()
+		return objectNotFound()
 	}
-	self := c.s.opt.Host.Node()
 	nodes := append([]meta.NodeID{st.Leader}, st.Online...)
-	if c.s.hasOwn(q) {
-		nodes = slices.Insert(nodes, 1, self)
+	if s.hasOwn(q) {
+		nodes = slices.Insert(nodes, 1, s.opt.Host.Node())
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), peekTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
 	var failure error = quorum.ErrNoLeader
 	for i, node := range nodes {
 		if node == 0 || slices.Contains(nodes[:i], node) {
 			continue
 		}
-		var seen *sight
-		if node == self {
-			seen, failure = c.s.peekOwn(ctx, q.ID, l)
-		} else {
-			seen, failure = c.s.peekAt(ctx, node, q.ID, l)
-		}
-		if failure == nil {
-			return seen, nil
+		if failure = f(ctx, node); failure == nil {
+			return nil
 		}
 	}
-	c.s.log.Debug("nobody could look at a queue", "queue", q.Name, "vhost", q.VHost, "error", failure)
+	s.log.Debug("nobody could look at a queue", "queue", q.Name, "vhost", q.VHost, "error", failure)
 	if errors.Is(failure, quorum.ErrNoQueue) {
-		return nil, objectNotFound()
+		return objectNotFound()
 	}
-	return nil, unavailable(queueResource(q.VHost, q.Name).String() + " has no replica that answers now; try again")
+	return unavailable(queueResource(q.VHost, q.Name).String() + " has no replica that answers now; try again")
 }
 
 // peekAt asks another node for a look.

@@ -35,6 +35,11 @@ const (
 	askAttempts = 12
 	// askSetLimits sets limits of the node: the reason has them.
 	askSetLimits = 13
+	// askScan looks at ready messages behind a place and how they died.
+	askScan = 14
+	// askRedrives lists the redrives of the node; askStopRedrive ends the one that the reason names.
+	askRedrives    = 15
+	askStopRedrive = 16
 )
 
 // question is what one node asks another. What a kind does not need is empty.
@@ -48,11 +53,12 @@ type question struct {
 	epoch, since uint64
 	// answer and part name a part of an answer.
 	answer, part uint64
-	// unacked, offset, count and truncate are for askPeek.
+	// unacked, offset, count and truncate are for askPeek; askScan has its place in priority and after.
 	unacked                 bool
 	offset, count, truncate uint64
 	// span asks for samples of what is named.
-	span span
+	span            span
+	priority, after uint64
 }
 
 func (q *question) pack(p *pack) {
@@ -65,6 +71,7 @@ func (q *question) pack(p *pack) {
 	p.uints(&q.offset, &q.count, &q.truncate)
 	p.int64(&q.span.age)
 	p.int64(&q.span.incr)
+	p.uints(&q.priority, &q.after)
 }
 
 // encode returns the question as it is sent.
@@ -201,6 +208,16 @@ func (s *Server) answer(request []byte) ([]byte, error) {
 		if err := s.answerPeek(p, &q); err != nil {
 			return nil, err
 		}
+	case askScan:
+		if err := s.answerScan(p, &q); err != nil {
+			return nil, err
+		}
+	case askRedrives:
+		list := s.redrives.states()
+		packRows(p, &list, packRedrive)
+	case askStopRedrive:
+		stopped := s.redrives.stop(q.reason)
+		p.bool(&stopped)
 	case askSetLimits:
 		if err := s.setLimits(&q); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package management
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -69,15 +70,15 @@ func (s *Server) freshSample(q *meta.Queue) *queueSample {
 }
 
 // exactStatus is how a queue is at this moment, as the node that leads it says; if that does not answer, as it was last known. False if the queue was deleted meanwhile.
-func (c *call) exactStatus(q *meta.Queue) (quorum.QueueStatus, bool) {
-	self := c.s.opt.Host.Node()
-	sample := c.s.sampler.snapshot().queue(q.ID)
+func (s *Server) exactStatus(ctx context.Context, q *meta.Queue) (quorum.QueueStatus, bool) {
+	self := s.opt.Host.Node()
+	sample := s.sampler.snapshot().queue(q.ID)
 	if sample == nil {
-		sample = c.s.freshSample(q)
+		sample = s.freshSample(q)
 	}
-	st, hasOwn := sample.status, c.s.hasOwn(q)
+	st, hasOwn := sample.status, s.hasOwn(q)
 	if hasOwn {
-		now, ok := c.s.opt.Host.QueueStatus(q.ID)
+		now, ok := s.opt.Host.QueueStatus(q.ID)
 		if !ok {
 			return st, false
 		}
@@ -93,12 +94,12 @@ func (c *call) exactStatus(q *meta.Queue) (quorum.QueueStatus, bool) {
 		asked = st.Members // any of them knows who leads
 	}
 	for _, node := range asked {
-		told, ok := c.statusAt(node, q)
+		told, ok := s.statusAt(ctx, node, q)
 		if !ok {
 			continue
 		}
 		if told.Leader != 0 && told.Leader != node {
-			if better, ok := c.statusAt(told.Leader, q); ok {
+			if better, ok := s.statusAt(ctx, told.Leader, q); ok {
 				told = better
 			}
 		}
@@ -111,11 +112,11 @@ func (c *call) exactStatus(q *meta.Queue) (quorum.QueueStatus, bool) {
 }
 
 // statusAt asks another node how a queue is there.
-func (c *call) statusAt(node meta.NodeID, q *meta.Queue) (st quorum.QueueStatus, ok bool) {
-	if node == c.s.opt.Host.Node() {
-		return c.s.opt.Host.QueueStatus(q.ID)
+func (s *Server) statusAt(ctx context.Context, node meta.NodeID, q *meta.Queue) (st quorum.QueueStatus, ok bool) {
+	if node == s.opt.Host.Node() {
+		return s.opt.Host.QueueStatus(q.ID)
 	}
-	body, err := c.s.peers.askOne(c.r.Context(), node, question{kind: askQueue, id: uint64(q.ID)})
+	body, err := s.peers.askOne(ctx, node, question{kind: askQueue, id: uint64(q.ID)})
 	if err != nil {
 		return st, false
 	}
@@ -133,7 +134,7 @@ func getQueue(c *call) error {
 	if q == nil {
 		return objectNotFound()
 	}
-	st, ok := c.exactStatus(q)
+	st, ok := c.s.exactStatus(c.r.Context(), q)
 	if !ok {
 		return objectNotFound()
 	}

@@ -129,6 +129,17 @@ var operations = []operation{
 		"offset int, count int, state string, truncate int, encoding string", 200,
 	},
 	{get, "queues/{vhost}/{queue}/unacked", managers, listUnacked, "Looks at messages that wait for an acknowledgement", columned, "offset int, count int, truncate int, encoding string", "", 0},
+	{
+		post, "queues/{vhost}/{queue}/redrive", managers, startRedrive, "Moves dead letters back to the queues where they died last, or to one; it goes on in the background if it takes long", columned, "",
+		"to string, from string, reason string, routing_key string, message_ids strings, older_than int, limit int, rate int, dry_run bool", 200,
+	},
+	{
+		post, "queues/{vhost}/{queue}/move", managers, startMove, "Moves messages to another queue; it goes on in the background if it takes long", columned, "",
+		"to! string, from string, reason string, routing_key string, message_ids strings, older_than int, limit int, rate int, dry_run bool", 200,
+	},
+	{get, "redrives", managers, listRedrives, "Redrives and moves that run or ran, on all nodes since these started", paged, "", "", 0},
+	{get, "redrives/{redrive}", managers, getRedrive, "A redrive or move", columned, "", "", 0},
+	{del, "redrives/{redrive}", managers, stopRedrive, "Stops a redrive or move of one's own; what has moved stays where it is", 0, "", "", 0},
 	{post, "queues/{vhost}/{queue}/actions", managers, queueAction, "sync and cancel_sync, which have nothing to do here", 0, "", "action! string", 0},
 
 	{get, "queues/quorum/{vhost}/{queue}/status", managers, queueReplicas, "Replicas of a durable queue", 0, "", "", 0},

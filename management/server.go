@@ -74,6 +74,8 @@ type Broker interface {
 	Publish(ctx context.Context, user, vhost, exchange, key string, properties, body []byte) (routed bool, err error)
 	Get(ctx context.Context, user, vhost, queue string, count int, settlement broker.Settlement) ([]broker.Message, error)
 	Purge(ctx context.Context, user, vhost, queue string) (uint64, error)
+	// Move moves messages to another queue, with the user's permissions.
+	Move(ctx context.Context, user string, m *broker.Move) (uint64, error)
 	// Recall gives the destination of a new binding the last messages of its source, if that keeps any.
 	Recall(ctx context.Context, b *meta.Binding) error
 }
@@ -161,6 +163,7 @@ type Server struct {
 	sessions *sessions
 	logins   logins
 	attempts attemptsBase
+	redrives redrives
 	churn    churn
 	heavy    chan struct{} // has an entry for each heavy request that is being answered
 }
@@ -197,6 +200,7 @@ func New(opt Options) *Server {
 	s.sessions = newSessions(opt.Secret, opt.SessionLife)
 	s.peers = newPeers(s)
 	s.sampler = newSampler(s)
+	s.redrives.init()
 	opt.Host.OnAsk(s.answer)
 	s.registry = s.newRegistry()
 	s.pages = newPages(opt.UI)
@@ -211,6 +215,7 @@ func New(opt Options) *Server {
 // Close ends the sampler, and other nodes get no answers any more; a second time it does nothing. Requests that are under way are answered.
 func (s *Server) Close() {
 	s.opt.Host.OnAsk(func([]byte) ([]byte, error) { return nil, errors.New("the node is stopping") })
+	s.redrives.close()
 	s.peers.stop()
 	s.sampler.close()
 }

@@ -71,7 +71,7 @@ const (
 	// how many are unsettled, B = how many messages are ready, if but for the limit one would go to the session (then the mark is set again), else 0. An unknown session is fine. Fields: Session, Limit.
 	OpCredit Op = 13
 	// OpMove moves ready messages to queue Peer: those that Envelope names (AppendSeqs), without any the first To of the queue. Who is not ready is passed over, and it ends when the entry's work is used
-	// up; named ones are at most 4096. Reply.A = how many were moved; CodeLimit if there are too many targets. Fields: Peer, Reason (Moved, Redriven), To, Envelope.
+	// up; named ones are at most MoveMax. Reply.A = how many were moved; CodeLimit if there are too many targets. Fields: Peer, Reason (Moved, Redriven), To, Envelope.
 	OpMove Op = 19
 	// OpTxPrepare reserves what the session has staged under Tx, if that is To commands and the queue has room for all its messages, for a decision of queue Peer: deliveries leave the session, and
 	// whatever ends it, everything stays reserved until OpTxFinish or OpTxEnd. Otherwise it drops it: CodeStale, CodeRejected, CodeLimit. Fields: Session, Tx, To, Peer.

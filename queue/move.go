@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/internal/invariant"
 )
@@ -10,8 +11,8 @@ import (
 // isMove tells whether it is one of OpMove.
 func (r Reason) isMove() bool { return r == ReasonMoved || r == ReasonRedriven }
 
-// moveMax bounds the messages that one OpMove names. It is part of the machine's behaviour.
-const moveMax = 4096
+// MoveMax bounds the messages that one OpMove names. It is part of the machine's behaviour.
+const MoveMax = limits.ApplyWorkMax
 
 // move carries out OpMove as far as the entry's budget of deaths goes.
 func (m *Machine) move(cmd *Command, out []Effect) (Reply, []Effect) {
@@ -132,7 +133,7 @@ func validSeqs(list []byte) bool {
 		}
 		last += step
 	}
-	return r.Err() == nil && n <= moveMax
+	return r.Err() == nil && n <= MoveMax
 }
 
 // ScanReady returns up to count ready messages in the order in which consumers would get them, without those up to the message after of a priority; of priority 256 all follow. Whoever looks on from

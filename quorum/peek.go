@@ -17,15 +17,26 @@ type Look struct {
 	Unacked bool
 	// Offset is how many messages to pass over, Count how many to look at; both are bounded by the caller.
 	Offset, Count int
+	// Behind, if it is not nil, asks for the ready messages behind a place instead of those behind an offset. Whoever goes on from where he was misses none that stays ready.
+	Behind *Place
+}
+
+// Place is where a ready message stands: messages of a higher priority come before it, and those of its priority with a lower Seq. Priority 256 stands before all.
+type Place struct {
+	Priority int
+	Seq      queue.Seq
 }
 
 // Seen is what a look saw beside the messages: Total messages of that kind, as of the log entry Applied.
 type Seen struct {
 	Total, Applied uint64
+	// Next is the seq of the next message of the queue, Moving how many are on their way to other queues without having died.
+	Next   queue.Seq
+	Moving uint64
 }
 
 // Peek looks at messages in this node's replica of a queue, which is started if it sleeps; nothing changes by it. visit gets them in order, as of one moment, until it returns false; position counts
-// from the head, the envelope must not be kept. A message whose body left the disk since that moment is passed over. The errors are ErrNoQueue, ErrNotHere, ErrClosed and that of ctx.
+// from the head, the envelope must not be kept. A message whose body left the disk since that moment is passed over; a look behind a place shows it without an envelope. The errors are ErrNoQueue, ErrNotHere, ErrClosed and that of ctx.
 func (h *Host) Peek(ctx context.Context, id meta.QueueID, look Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (Seen, error) {
 	run, err := h.running(ctx, id)
 	if err != nil {
@@ -42,7 +53,7 @@ func (h *Host) Peek(ctx context.Context, id meta.QueueID, look Look, visit func(
 			env = r.read(messages[i].Seq)
 		}
 		envelopes[i] = nil
-		if env != nil && !visit(look.Offset+i, &messages[i], env) {
+		if (env != nil || look.Behind != nil) && !visit(look.Offset+i, &messages[i], env) {
 			break
 		}
 	}
@@ -57,12 +68,16 @@ func (r *replica) peek(look Look) (Seen, []queue.Peeked, [][]byte) {
 		return Seen{}, nil, nil
 	}
 	counts := r.m.Counts()
-	seen := Seen{Total: counts.Ready, Applied: r.applied}
-	at := r.m.PeekReady
-	if look.Unacked {
-		seen.Total, at = counts.Unacked, r.m.PeekUnacked
+	seen := Seen{Total: counts.Ready, Applied: r.applied, Next: counts.NextSeq, Moving: counts.Moving}
+	var messages []queue.Peeked
+	switch {
+	case look.Behind != nil:
+		messages = r.m.ScanReady(look.Behind.Priority, look.Behind.Seq, look.Count)
+	case look.Unacked:
+		seen.Total, messages = counts.Unacked, r.m.PeekUnacked(look.Offset, look.Count)
+	default:
+		messages = r.m.PeekReady(look.Offset, look.Count)
 	}
-	messages := at(look.Offset, look.Count)
 	envelopes := make([][]byte, len(messages))
 	for i := range messages {
 		envelopes[i] = r.bodies.get(messages[i].Seq)

@@ -21,6 +21,20 @@ const (
 	PeekMessagesMax = 1000
 	PeekBytesMax    = 8 << 20
 
+	// RedrivePageMessages is how many messages a redrive looks at and moves at a time, RedriveMovingMax how many may be on their way out of a queue before it waits. Used by management.
+	RedrivePageMessages = 500
+	RedriveMovingMax    = 10_000
+
+	// RedrivesMax bounds the redrives that run on a node; beyond it: 503. RedrivesKept is how many of those that ended are still shown. Used by management.
+	RedrivesMax  = 32
+	RedrivesKept = 100
+
+	// RedriveNamesMax bounds the queues that a redrive, or the list of dead letters, tells apart; the rest are counted together. Used by management.
+	RedriveNamesMax = 500
+
+	// DeadLettersSampled is how many messages of a queue are looked at to tell where its dead letters come from. Used by management.
+	DeadLettersSampled = 1000
+
 	// HistoryBytesMax bounds what the samples over time take, of queues and of each kind of things of the node's clients. Beyond it those of things that begin to move begin anew. Used by management.
 	HistoryBytesMax = 48 << 20
 
