@@ -305,3 +305,50 @@ func TestRedrivesAreBounded(t *testing.T) {
 	}
 	f.want(f.do("guest", http.MethodPost, "/api/queues/a/dead/redrive", ""), 503, "too many redrives")
 }
+
+// TestDeadLetters: the queues that dead letters go to, by the default exchange, by bindings and as the parking queue, with what a sample of them shows.
+func TestDeadLetters(t *testing.T) {
+	f := newFixture(t)
+	declare := func(name, exchange, key string) {
+		args := amqp.Table{{Key: "x-dead-letter-exchange", Value: amqp.Longstr(exchange)}}
+		if key != "" {
+			args = append(args, amqp.Field{Key: "x-dead-letter-routing-key", Value: amqp.Longstr(key)})
+		}
+		f.host.apply(meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: "a", Name: name, Durable: true, Replicas: []meta.NodeID{1}, Arguments: meta.NewArguments(args)}})
+	}
+	for _, name := range []string{"amq.dead", "dead", "fan", "far", "other", "plain"} {
+		f.declare("a", name)
+	}
+	declare("q1", "", "dead")
+	declare("q2", "first", "k")
+	declare("q3", "gone", "")
+	for _, x := range [][2]string{{"first", "direct"}, {"second", "fanout"}} {
+		f.host.apply(meta.Command{Op: meta.OpDeclareExchange, Exchange: meta.Exchange{VHost: "a", Name: x[0], Type: x[1], Durable: true}})
+	}
+	for _, b := range []meta.Binding{
+		{Source: "first", Kind: meta.ToQueue, Destination: "fan", RoutingKey: "k"}, {Source: "first", Kind: meta.ToQueue, Destination: "other", RoutingKey: "j"},
+		{Source: "first", Kind: meta.ToExchange, Destination: "second", RoutingKey: "k"}, {Source: "second", Kind: meta.ToExchange, Destination: "first"},
+		{Source: "second", Kind: meta.ToQueue, Destination: "far"},
+	} {
+		b.VHost = "a"
+		f.host.apply(meta.Command{Op: meta.OpBind, Binding: b})
+	}
+	id := f.host.Catalogue().View.Queue("a", "dead").ID
+	f.host.hold(id, heldMessages{ready: []heldMessage{
+		letter(1, 0, "", "", "q1", "rejected", 1), letter(2, 0, "", "", "", "", 0), letter(3, 0, "", "", "q1", "rejected", 1), letter(4, 0, "", "", "q1", "expired", 1),
+	}})
+	f.host.set("a", "dead", func(st *quorum.QueueStatus) { st.Counts.Ready = 5000 })
+	f.s.sampler.tick(time.Now())
+	if got, want := f.get("/api/dead-letters?columns=name"), `[{"name":"amq.dead"},{"name":"dead"},{"name":"fan"},{"name":"far"}]`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	one := `{"name":"dead","vhost":"a","messages_ready":5000,"sampled":4,"sources":[{"queue":"q1","reason":"rejected","messages":2},{"queue":"","reason":"","messages":1},{"queue":"q1","reason":"expired","messages":1}]}`
+	if got := f.get("/api/dead-letters/a/dead"); got != one {
+		t.Errorf("%s\nwant %s", got, one)
+	}
+	if got := f.get("/api/dead-letters/a"); !strings.Contains(got, one) {
+		t.Errorf("%s\nlacks %s", got, one)
+	}
+	f.want(f.do("mgt", http.MethodGet, "/api/dead-letters/%2F", ""), 401, "")
+	f.want(f.do("mgt", http.MethodGet, "/api/dead-letters/a/nope", ""), 404, "")
+}

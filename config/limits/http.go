@@ -32,8 +32,9 @@ const (
 	// RedriveNamesMax bounds the queues that a redrive, or the list of dead letters, tells apart; the rest are counted together. Used by management.
 	RedriveNamesMax = 500
 
-	// DeadLettersSampled is how many messages of a queue are looked at to tell where its dead letters come from. Used by management.
+	// DeadLettersSampled is how many messages of a queue are looked at to tell where its dead letters come from, DeadQueuesSampled of how many queues in one list. Used by management.
 	DeadLettersSampled = 1000
+	DeadQueuesSampled  = 64
 
 	// HistoryBytesMax bounds what the samples over time take, of queues and of each kind of things of the node's clients. Beyond it those of things that begin to move begin anew. Used by management.
 	HistoryBytesMax = 48 << 20
