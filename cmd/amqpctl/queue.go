@@ -20,10 +20,10 @@ const argQueueType = "x-queue-type"
 
 func queueCommand(std streams) *cli.Command {
 	return &cli.Command{
-		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, watch, declare, delete and purge queues, and look at their messages",
+		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, watch, declare, delete and purge queues, look at their messages and move them",
 		Subcommands: []*cli.Command{
 			listCommand(std, queueListing()), queueGetCommand(std), queueWatchCommand(std), queuePeekCommand(std), queueDeclareCommand(std), queueDeleteCommand(std),
-			queuePurgeCommand(std),
+			queuePurgeCommand(std), queueMoveCommand(std),
 		},
 	}
 }
