@@ -76,6 +76,9 @@ func (v RawValue) Value() Value {
 	return buildValue(v.tag, string(v.data))
 }
 
+// Encoded returns the value as it stands on the wire behind its tag. It aliases the table.
+func (v RawValue) Encoded() []byte { return v.data }
+
 // Longstr returns the bytes of a longstr, which alias the table.
 func (v RawValue) Longstr() (value []byte, ok bool) {
 	if v.tag != TagLongstr {

@@ -305,6 +305,15 @@ func (w *work) flush() {
 	w.dirty = w.dirty[:0]
 }
 
+// submitSettled submits what the channels of the executor have settled: an acknowledgement may free the id of the message that comes after it.
+func (w *work) submitSettled() {
+	for _, ch := range w.dirty {
+		if w.only == ch || w.only == nil && ch.gate.Load() == gateOpen {
+			ch.submitRuns()
+		}
+	}
+}
+
 // handOver leaves nothing with the executor but a session to flush.
 func (ch *channel) handOver() {
 	ch.dirty = false

@@ -79,7 +79,7 @@ func (ch *channel) publishAnswered(n uint64, code queue.Code) {
 }
 
 // publishAnsweredLocked takes the answer of one queue to a publish and returns the bytes that are not in flight any more. A queue that was deleted counts as
-// one that has it, as in RabbitMQ. Called with ch.mu held; wakeConfirms must follow.
+// one that has it, as in RabbitMQ, and so does one that had it before. Called with ch.mu held; wakeConfirms must follow.
 func (ch *channel) publishAnsweredLocked(n uint64, code queue.Code) (bytes int64) {
 	f := &ch.confirm
 	p := f.publishes.at(n)
@@ -87,8 +87,9 @@ func (ch *channel) publishAnsweredLocked(n uint64, code queue.Code) (bytes int64
 		return 0
 	}
 	p.left--
-	p.taken = p.taken || code == queue.CodeOK
-	p.failed = p.failed || code != queue.CodeOK && code != queue.CodeGone && code != queue.CodeNoConsumers
+	has := code == queue.CodeOK || code == queue.CodeDuplicate
+	p.taken = p.taken || has
+	p.failed = p.failed || !has && code != queue.CodeGone && code != queue.CodeNoConsumers
 	bytes = int64(p.bytes)
 	if p.left > 0 {
 		return bytes

@@ -383,6 +383,9 @@ func (ch *channel) enqueue(targets, histories []meta.QueueID) {
 		cmd.Flags |= queue.FlagImmediate
 		kept = bytes.Clone(p.env.b)
 	}
+	if cmd.Flags&queue.FlagDedup != 0 {
+		w.submitSettled()
+	}
 	token := tokenPublish | ch.expectAnswers(len(p.env.b), len(targets)+len(histories), kept)
 	for i := range len(targets) + len(histories) {
 		var q meta.QueueID

@@ -103,6 +103,8 @@ func (c *collector) messages(out sink, t *queueTotals) {
 	out.gauge("rabbitmq_queue_messages_persistent_bytes", "Body bytes of persistent messages in queues", float64(t.persistentBytes))
 	out <- prometheus.MustNewConstMetric(desc("rabbitmq_global_consumers", "Consumers of the protocol", "protocol"), prometheus.GaugeValue, float64(t.consumers), "amqp091")
 
+	out.counter("warren_queue_duplicates_dropped_total", "Messages dropped because the queue, which this node leads, knew their deduplication id", t.counts[queueDuplicates])
+
 	n := c.s.opt.Broker.Totals()
 	out.global("messages_received_total", "Messages that clients published", n.Published)
 	out.global("messages_received_confirm_total", "Messages published on channels in confirm mode, as far as they were answered", n.Confirmed)

@@ -59,6 +59,7 @@ func TestMetrics(t *testing.T) {
 		f.declare("a", "q2")
 		f.host.set("a", "q1", func(st *quorum.QueueStatus) {
 			st.Counts.Ready, st.Counts.Unacked, st.Counts.Consumers, st.BodyBytesInMemory = 5, 2, 3, 700
+			st.Counts.Duplicates = 9
 		})
 		f.setTotals([]string{"published=10", "delivered=4", "connections=6"})
 		time.Sleep(samplePeriod + time.Millisecond)
@@ -79,7 +80,7 @@ func TestMetrics(t *testing.T) {
 				"rabbitmq_queue_messages_ready": "5", "rabbitmq_queue_messages_unacked": "2", "rabbitmq_queue_messages": "7", "rabbitmq_queues": "2", "rabbitmq_consumers": "3",
 				"rabbitmq_connections": "6", `rabbitmq_global_messages_received_total{protocol="amqp091"}`: "10",
 				`rabbitmq_global_messages_delivered_consume_manual_ack_total{protocol="amqp091",queue_type="rabbit_quorum_queue"}`: "4",
-				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700",
+				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700", "warren_queue_duplicates_dropped_total": "9",
 				`rabbitmq_identity_info{rabbitmq_cluster="test",rabbitmq_cluster_permanent_id="0123",rabbitmq_endpoint="aggregated",rabbitmq_node="rabbit@test"}`: "1",
 			} {
 				if got[name] != want {

@@ -449,7 +449,7 @@ func writeQueueCounters(w *writer, v *counters, t trend) {
 		index int
 	}{
 		{"publish", queuePublished}, {"deliver", queueDelivered}, {"deliver_no_ack", queueDeliveredNoAck}, {"get", queueGot}, {"get_no_ack", queueGotNoAck},
-		{"get_empty", queueGetEmpty}, {"ack", queueAcked}, {"redeliver", queueRedelivered},
+		{"get_empty", queueGetEmpty}, {"ack", queueAcked}, {"redeliver", queueRedelivered}, {"duplicates", queueDuplicates},
 	} {
 		w.Counter(m.key, v[m.index], t, m.index)
 	}

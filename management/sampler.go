@@ -24,6 +24,7 @@ const (
 	queueMessages
 	queueReady
 	queueUnacked
+	queueDuplicates
 )
 
 // queueSample is what is known of a queue since the last tick. It does not change once it is published.
@@ -96,6 +97,7 @@ func queueCounters(st *quorum.QueueStatus) counters {
 	return counters{
 		queuePublished: c.Enqueued, queueDelivered: c.Delivered, queueDeliveredNoAck: c.DeliveredNoAck, queueGot: c.Got, queueGotNoAck: c.GotNoAck,
 		queueGetEmpty: c.GetEmpty, queueAcked: c.Acked, queueRedelivered: c.Redelivered, queueMessages: c.Ready + c.Unacked, queueReady: c.Ready, queueUnacked: c.Unacked,
+		queueDuplicates: c.Duplicates,
 	}
 }
 

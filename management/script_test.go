@@ -184,6 +184,8 @@ func setCounts(t testing.TB, st *quorum.QueueStatus, words []string) {
 			c.Got = n
 		case "acked":
 			c.Acked = n
+		case "duplicates":
+			c.Duplicates = n
 		case "term":
 			st.Term = n
 		case "applied":

@@ -1,6 +1,8 @@
 package message
 
 import (
+	"slices"
+
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/codec"
@@ -54,6 +56,11 @@ func (d *Deaths) IsCycle(queue string) bool {
 		}
 	}
 	return false
+}
+
+// DiedIn tells whether a message died in a queue.
+func (d *Deaths) DiedIn(queue string) bool {
+	return slices.ContainsFunc(d.List, func(x Death) bool { return x.Queue == queue })
 }
 
 // ReasonRejected is the reason of a death that a consumer decided.

@@ -45,6 +45,8 @@ const (
 	AgeArg ArgKind = 7
 	// AnyArg is checked where it is used.
 	AnyArg ArgKind = 8
+	// LooseIntArg is an integer from Min to Max, or a longstr of its digits.
+	LooseIntArg ArgKind = 9
 )
 
 // Arg is one row of the table of arguments.
@@ -76,6 +78,9 @@ const (
 	argAlternateExchange   = "alternate-exchange"
 	argDeadLetterExchange  = "x-dead-letter-exchange"
 	argDeadLetterKey       = "x-dead-letter-routing-key"
+	argDeduplication       = "x-message-deduplication"
+	argCacheSize           = "x-cache-size"
+	argCacheTTL            = "x-cache-ttl"
 	tenYearsMillis         = 10 * 365 * 24 * 3600 * 1000
 	intMax                 = 1<<63 - 1
 	priorityMax            = 255
@@ -142,10 +147,14 @@ var argTable = [...]Arg{
 		Name: "x-confirm-replicas", PolicyKey: "confirm-replicas", Merge: PolicyWins, Operator: true, Scope: bothQueues, Kind: WordArg,
 		Words: []string{"majority", "all"}, BadWord: "invalid_confirm_replicas", Served: true,
 	},
-	{Name: "x-message-deduplication", PolicyKey: "message-deduplication", Scope: bothQueues | ExchangeScope, Kind: LooseBoolArg, Equivalence: true},
-	{Name: "x-cache-size", PolicyKey: "cache-size", Scope: bothQueues | ExchangeScope, Kind: AnyArg},
-	{Name: "x-cache-ttl", PolicyKey: "cache-ttl", Scope: bothQueues | ExchangeScope, Kind: AnyArg},
-	{Name: "x-cache-persistence", PolicyKey: "cache-persistence", Scope: bothQueues | ExchangeScope, Kind: AnyArg},
+	// Deduplication has the names of the plugin, in policies, too, and as there policies count first and nothing is compared.
+	{Name: argDeduplication, PolicyKey: "x-message-deduplication", Merge: PolicyWins, Noun: "value of x-message-deduplication", Scope: bothQueues | ExchangeScope, Kind: LooseBoolArg, Served: true},
+	{Name: argCacheSize, PolicyKey: "x-cache-size", Merge: PolicyWins, Noun: "cache size", Scope: bothQueues | ExchangeScope, Kind: LooseIntArg, Min: 1, Max: intMax, Served: true},
+	{Name: argCacheTTL, PolicyKey: "x-cache-ttl", Merge: PolicyWins, Noun: "cache TTL", Scope: bothQueues | ExchangeScope, Kind: LooseIntArg, Min: 1, Max: tenYearsMillis, Served: true},
+	{
+		Name: "x-cache-persistence", PolicyKey: "x-cache-persistence", Noun: "cache persistence", Scope: bothQueues | ExchangeScope, Kind: WordArg,
+		Words: []string{"memory", "disk"}, BadWord: "invalid_cache_persistence", Ignored: true,
+	},
 	{
 		Name: "x-queue-mode", PolicyKey: "queue-mode", Noun: "queue-mode value", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"default", "lazy"}, BadWord: queueModeProblem, Ignored: true,
@@ -256,6 +265,12 @@ func (a *Arg) problem(v amqp.Value) string {
 	switch a.Kind {
 	case IntArg, MillisArg:
 		return a.intProblem(v)
+	case LooseIntArg:
+		n, ok := LooseInt(v)
+		if !ok {
+			return unacceptable(v)
+		}
+		return a.intProblem(amqp.Int64(n))
 	case BoolArg:
 		if _, ok := v.AsBool(); !ok {
 			return unacceptable(v)
@@ -318,6 +333,36 @@ func LooseBool(v amqp.Value) (value, ok bool) {
 	}
 	s, _ := v.AsString()
 	return s == "true", s == "true" || s == "false"
+}
+
+// LooseInt reads an integer, or a longstr of its digits, which some clients send for one.
+func LooseInt(v amqp.Value) (n int64, ok bool) {
+	if n, ok := v.AsInt64(); ok {
+		return n, true
+	}
+	s, ok := v.AsString()
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// Deduplication returns what a queue was told about messages with an id that it knows: whether they are dropped, and, if ids count for a time and not as long as their message is in the queue, for how
+// many milliseconds and, unless size is 0, how many of them.
+func (q *Queue) Deduplication() (on bool, windowMillis, size int64) {
+	if v, ok := q.Effective(argDeduplication); ok {
+		on, _ = LooseBool(v)
+	}
+	ttl, window := q.Effective(argCacheTTL)
+	if !on || !window {
+		return on, 0, 0
+	}
+	windowMillis, _ = LooseInt(ttl)
+	if v, ok := q.Effective(argCacheSize); ok {
+		size, _ = LooseInt(v)
+	}
+	return on, windowMillis, size
 }
 
 // validAge tells whether s is a positive number and one unit.

@@ -71,6 +71,11 @@ func TestQueueArgumentsAreRefusedInRabbitWords(t *testing.T) {
 		{"classic", args("x-message-deduplication", s("true")), ReasonOK, "", ""},
 		{"classic", args("x-message-deduplication", i(1)), ReasonOK, "", ""},
 		{"classic", args("x-message-deduplication", s("yes")), ReasonInvalidArg, "x-message-deduplication", "{unacceptable_type,longstr}"},
+		{"quorum", args("x-cache-ttl", s("1000"), "x-cache-size", i(5), "x-cache-persistence", s("disk")), ReasonOK, "", ""},
+		{"quorum", args("x-cache-ttl", s("1s")), ReasonInvalidArg, "x-cache-ttl", "{unacceptable_type,longstr}"},
+		{"classic", args("x-cache-ttl", i(0)), ReasonInvalidArg, "x-cache-ttl", "{value_zero,0}"},
+		{"classic", args("x-cache-size", s("-1")), ReasonInvalidArg, "x-cache-size", "{value_negative,-1}"},
+		{"classic", args("x-cache-persistence", s("paper")), ReasonInvalidArg, "x-cache-persistence", "invalid_cache_persistence"},
 		{"classic", args("x-unknown", amqp.Void(), "x-priority", s("not for queues")), ReasonOK, "", ""},
 	}
 	for _, c := range cases {

@@ -58,6 +58,7 @@ func (m *Machine) hand(s *session, id ConsumerID, noAck bool, epoch uint64, time
 	deadline := int64(0)
 	if noAck {
 		x.flags |= FlagNoAck
+		m.freeID(x.seq)
 	} else {
 		m.unacked.add(x)
 		deadline = m.deadline(s, timeout)

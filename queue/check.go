@@ -20,6 +20,7 @@ func (m *Machine) Check() error {
 	k.roster()
 	k.sets()
 	k.flags()
+	k.ids()
 	return k.err
 }
 
@@ -38,6 +39,7 @@ type checker struct {
 	exclusive   int
 	hungry      int
 	checks      int
+	waits       seqSet // staged messages
 }
 
 func (k *checker) need(ok bool, format string, args ...any) {
@@ -212,6 +214,7 @@ func (k *checker) staged(messages []record) {
 		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0 && x.acquired|x.failures == 0, "staged message %d has flags %x or was acquired", x.seq, x.flags)
 		last, born = x.seq, x.born
 		k.meet(&k.awaySeqs, x.seq)
+		k.waits.add(x.seq)
 	}
 }
 
@@ -371,4 +374,45 @@ func (k *checker) flags() {
 	k.need(!m.sealed || m.seals > 0, "sealed without a token")
 	k.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && !m.returning.isEmpty(), "report of an unused queue is overdue")
 	k.need(len(m.pipelines) <= m.bounds.pipelines && m.sessions <= m.bounds.sessions && m.roster.size <= m.bounds.consumers, "a limit is exceeded")
+}
+
+// ids looks at the ids that were accepted. In a window those that count are the last ones, in the order in which they came; else each is held by a message of its own, which is in the queue.
+func (k *checker) ids() {
+	m, d := k.m, &k.m.dedup
+	window := m.cfg.isWindow()
+	k.need(m.cfg.Deduplicate || d.ids == nil && d.order == nil, "ids in a queue that does not deduplicate")
+	k.need(window || d.order == nil && d.last == 0, "a window where there is none")
+	k.need(d.order == nil || d.order.Len() == d.ids.Len(), "a window's trees differ")
+	k.need(d.past <= d.last && d.pastMillis <= m.seenMillis, "the past of a window lies in the future")
+	for q, ok := d.freed.next(0); ok; q, ok = d.freed.next(q + 1) {
+		k.need(d.ids != nil && !window && m.Has(q), "message %d was freed of its id and is gone", q)
+	}
+	if m.stagedIDs != nil {
+		k.need(m.stagedIDs.Len() > 0, "an empty set of staged ids")
+		m.stagedIDs.Ascend(func(x known) bool {
+			k.need(k.waits.has(Seq(x.holder)), "id of message %d, which is not staged", x.holder)
+			return true
+		})
+	}
+	holders := make(map[uint64]bool)
+	counted, first := uint64(0), uint64(0)
+	since := int64(0)
+	m.eachID(func(x *known) {
+		counted++
+		if !window {
+			k.need(!holders[x.holder] && Seq(x.holder) < m.nextSeq && !k.waits.has(Seq(x.holder)), "an id is held by message %d", x.holder)
+			holders[x.holder] = true
+			return
+		}
+		if first == 0 {
+			first = x.holder
+		}
+		same, ok := d.ids.Get(*x)
+		k.need(ok && same == *x && x.since >= since && x.since <= m.seenMillis, "id %d of a window is unknown or out of order", x.holder)
+		since = x.since
+	})
+	k.need(!window || counted == 0 || first+counted-1 == d.last && counted <= m.dedupSize(), "ids of a window: %d from %d on, the last is %d", counted, first, d.last)
+	if held := m.ready.sums.n + m.away.n + m.delayed.sums.n; d.ids != nil && !window {
+		k.need(held > 0 && (d.sweeping || uint64(d.ids.Len()) <= 2*held+m.bounds.garbage), "%d ids of %d messages", d.ids.Len(), held)
+	}
 }

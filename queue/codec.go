@@ -7,7 +7,7 @@ import (
 
 // Flags that a command of an Op may carry; every other one is malformed.
 const (
-	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration | FlagImmediate
+	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration | FlagImmediate | FlagDedup
 	subscribeFlags = FlagNoAck | FlagExclusive | FlagLimited
 	getFlags       = FlagNoAck
 	conditionsAll  = IfUnused | IfEmpty | IfAutoDelete | IfExpired
@@ -110,6 +110,9 @@ func appendEnqueue(dst []byte, c *Command) []byte {
 	if c.Flags&FlagHasExpiration != 0 {
 		dst = codec.AppendUvarint(dst, c.Expiration)
 	}
+	if c.Flags&FlagDedup != 0 {
+		dst = appendID(dst, c.ID)
+	}
 	dst = codec.AppendUvarint(dst, uint64(c.Session))
 	if c.Op == OpTxEnqueue {
 		dst = codec.AppendUvarint(dst, uint64(c.Tx))
@@ -188,6 +191,9 @@ func decodeEnqueue(r *codec.Reader, c *Command) {
 			r.Fail(codec.ErrMalformed)
 		}
 	}
+	if c.Flags&FlagDedup != 0 {
+		c.ID = readID(r)
+	}
 	if c.Op == OpTxEnqueue {
 		c.Session = readSession(r)
 		c.Tx = readTx(r)
@@ -249,6 +255,12 @@ func decodeTxCommand(r *codec.Reader, c *Command) {
 		c.Peer = QueueID(r.Uvarint())
 	}
 }
+
+func appendID(dst []byte, id DedupID) []byte {
+	return codec.AppendUint64(codec.AppendUint64(dst, id.High), id.Low)
+}
+
+func readID(r *codec.Reader) DedupID { return DedupID{High: r.Uint64(), Low: r.Uint64()} }
 
 func decodeSubscribe(r *codec.Reader, c *Command) {
 	c.Flags = readFlags(r, subscribeFlags)
@@ -382,12 +394,12 @@ const (
 )
 
 // limits and switches list what follows, in the order in which it is encoded.
-func (c *Config) limits() [8]*Limit {
-	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout}
+func (c *Config) limits() [10]*Limit {
+	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout, &c.DedupTTL, &c.DedupSize}
 }
 
-func (c *Config) switches() [6]*bool {
-	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive, &c.Relay}
+func (c *Config) switches() [7]*bool {
+	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive, &c.Relay, &c.Deduplicate}
 }
 
 func readConfig(r *codec.Reader, c *Config) {

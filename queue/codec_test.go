@@ -26,7 +26,7 @@ var encodings = []struct {
 	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagHasExpiration, Priority: 7, Expiration: 128, Envelope: []byte{}}, "01" + "42" + "07" + "8001" + "00" + "00" + "00"},
 	{Command{Op: OpTouch}, "14"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, MessageTTL: LimitOf(0), MaxLength: LimitOf(127), DeliveryLimit: LimitOf(2), Overflow: RejectPublish, DeadLetter: true}},
-		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "0000" + "00" + "01" + "00" + "000100000000"},
+		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "0000" + "000000" + "01" + "00" + "00010000000000"},
 	{Command{Op: OpCancel, Session: 1, Consumer: 2}, "03" + "01" + "02"},
 	{Command{Op: OpDrained, Session: 1, To: 128}, "04" + "01" + "8001"},
 	{Command{Op: OpGet, Session: 1, Flags: FlagNoAck}, "05" + "08" + "01"},
@@ -43,6 +43,8 @@ var encodings = []struct {
 	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "8001" + "00" + "01" + "01" + "78"},
 	{Command{Op: OpMove, Peer: 1024, Reason: ReasonMoved, To: 300, Envelope: []byte{}}, "13" + "8008" + "20" + "ac02" + "00"},
 	{Command{Op: OpMove, Peer: 1024, Reason: ReasonRedriven, Envelope: AppendSeqs(nil, []Seq{300, 301})}, "13" + "8008" + "21" + "00" + "03" + "ac02" + "01"},
+	{Command{Op: OpEnqueue, Flags: FlagDedup | FlagHasExpiration, Expiration: 5, ID: DedupID{1, 2}, Envelope: []byte("x")}, "01" + "c004" + "05" + "0000000000000001" + "0000000000000002" + "00" + "00" + "01" + "78"},
+	{Command{Op: OpTxEnqueue, Session: 1, Tx: 2, Flags: FlagDedup, ID: DedupID{3, 4}, Envelope: []byte("x")}, "0a" + "8004" + "0000000000000003" + "0000000000000004" + "01" + "02" + "00" + "01" + "78"},
 	{Command{Op: OpTick}, "20"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, PriorityMax: 2, PriorityDefault: 3, AutoDelete: true}}, "21" + "01" + "02" + "03" + "01"},
 	{Command{Op: OpSeal, Condition: IfUnused | IfAutoDelete}, "22" + "05"},
@@ -94,23 +96,23 @@ func TestMalformedCommands(t *testing.T) {
 		"13" + "01" + "02" + "01" + "00", "13" + "01" + "20" + "00" + "00", "13" + "01" + "20" + "01" + "0101", // reason of a death; neither, and both of number and list
 		"13" + "01" + "20" + "00" + "020100", // the same message twice
 		"03" + "01" + "00", "04" + "00" + "01", "05" + "00" + "00", "09" + "00" + "00", "0d" + "00" + "01", "0d" + "01" + "8080808010",
-		"06" + "00" + "01" + "00" + "01" + "00",                                         // outcome 0
-		"06" + "06" + "01" + "00" + "01" + "00",                                         // unknown outcome
-		"06" + "01" + "01" + "00" + "00" + "00",                                         // from 0
-		"06" + "01" + "01" + "00" + "01" + "8020",                                       // 4097 numbers
-		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01",                       // beyond the last number
-		"21" + "01" + "00" + "00" + "04",                                                // unknown form
-		"21" + "01" + "00" + "00" + "02" + "0000000000000000" + "0000" + "000000000000", // limits that are none
-		"21" + "01" + "00" + "00" + "02" + "0100000000000000" + "0300" + "000000000000", // unknown overflow
-		"26" + "02" + "01" + "02",                                                       // targets that are not there
-		"28" + "01" + "01" + "00" + "00",                                                // from 0
-		"28" + "01" + "01" + "01" + "01" + "07",                                         // a run of something else
-		"0a" + "00" + "00" + "01" + "00" + "00",                                         // session 0
-		"0b" + "01" + "01" + "00" + "00" + "01" + "00",                                  // tx 0
-		"0c" + "01" + "00" + "00",                                                       // tx 0
-		"11" + "01" + "01" + "01" + "00",                                                // no queues
-		"11" + "01" + "01" + "01" + "02" + "0707",                                       // queues that do not ascend
-		"2a" + "01" + "02" + "0000000000000003" + "04" + "05" + "02",                    // no decision
+		"06" + "00" + "01" + "00" + "01" + "00",                                               // outcome 0
+		"06" + "06" + "01" + "00" + "01" + "00",                                               // unknown outcome
+		"06" + "01" + "01" + "00" + "00" + "00",                                               // from 0
+		"06" + "01" + "01" + "00" + "01" + "8020",                                             // 4097 numbers
+		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01",                             // beyond the last number
+		"21" + "01" + "00" + "00" + "04",                                                      // unknown form
+		"21" + "01" + "00" + "00" + "02" + "00000000000000000000" + "0000" + "00000000000000", // limits that are none
+		"21" + "01" + "00" + "00" + "02" + "01000000000000000000" + "0300" + "00000000000000", // unknown overflow
+		"26" + "02" + "01" + "02",                                                             // targets that are not there
+		"28" + "01" + "01" + "00" + "00",                                                      // from 0
+		"28" + "01" + "01" + "01" + "01" + "07",                                               // a run of something else
+		"0a" + "00" + "00" + "01" + "00" + "00",                                               // session 0
+		"0b" + "01" + "01" + "00" + "00" + "01" + "00",                                        // tx 0
+		"0c" + "01" + "00" + "00",                                                             // tx 0
+		"11" + "01" + "01" + "01" + "00",                                                      // no queues
+		"11" + "01" + "01" + "01" + "02" + "0707",                                             // queues that do not ascend
+		"2a" + "01" + "02" + "0000000000000003" + "04" + "05" + "02",                          // no decision
 		"22" + "10", // unknown condition
 	} {
 		src, err := hex.DecodeString(s)

@@ -35,8 +35,8 @@ type Op uint8
 
 // Commands that travel in pipeline batches.
 const (
-	// OpEnqueue adds one message. Fields: Session, Flags, Priority, Expiration, BodyBytes, Envelope. Reply: CodeRejected if the queue is full; CodeNoConsumers if FlagImmediate asks for a consumer
-	// that gets it at once, and there is none: it is not stored then.
+	// OpEnqueue adds one message. Fields: Session, Flags, Priority, Expiration, ID, BodyBytes, Envelope. Reply: CodeRejected if the queue is full; CodeNoConsumers if FlagImmediate asks for a consumer
+	// that gets it at once, and there is none; CodeDuplicate if the queue knows its ID: it is not stored then.
 	OpEnqueue Op = 1
 	// OpSubscribe adds a consumer, whose number must be above all of the session's before (else CodeStale). Reply: CodeExclusive, CodeLimit. With FlagLimited a session without a limit gets the limit 0. Fields: Session, Consumer, Prefetch, WindowBytes, WindowCount, ConsumerPriority, Timeout, Flags (NoAck, Exclusive, Limited).
 	OpSubscribe Op = 2
@@ -152,6 +152,8 @@ const (
 	FlagHasExpiration Flags = 1 << 6
 	// FlagImmediate asks for the message to go to a consumer at once or not at all.
 	FlagImmediate Flags = 1 << 7
+	// FlagDedup says that the message has an ID, by which a queue that deduplicates knows it again.
+	FlagDedup Flags = 1 << 9
 )
 
 // Outcome is what a Settle does with a delivery. The numbers stand in logs: only add at the end.
@@ -209,10 +211,12 @@ type Command struct {
 	BodyBytes uint32
 	// Expiration is how long the message may be ready, in milliseconds, at most 2^62.
 	Expiration uint64
-	From, To   uint64
-	Node       NodeID
-	Boot       Boot
-	Gen        uint64
+	// ID counts with FlagDedup.
+	ID       DedupID
+	From, To uint64
+	Node     NodeID
+	Boot     Boot
+	Gen      uint64
 	// Peer is the other queue, PeerEpoch its epoch.
 	Peer      QueueID
 	PeerEpoch uint64

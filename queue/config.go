@@ -32,6 +32,10 @@ type Config struct {
 	Relay bool
 	// ConsumerTimeout is how many milliseconds a delivery may be unacknowledged before it comes back and its consumer is cancelled, unless the consumer has a timeout of its own; 0 is for ever.
 	ConsumerTimeout Limit
+	// Deduplicate: a message whose ID the queue knows is not stored again. It knows the IDs of the messages that it holds, or, if one of the others is there, for DedupTTL milliseconds from the first one
+	// on, and those of the last DedupSize messages that it took.
+	Deduplicate         bool
+	DedupTTL, DedupSize Limit
 }
 
 // Limit is an upper bound that may be absent: 0 stands for none, n+1 for n.

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"github.com/google/btree"
+
 	"github.com/warrenmq/warren/internal/invariant"
 	"github.com/warrenmq/warren/internal/machine"
 )
@@ -19,6 +21,9 @@ type Machine struct {
 	delayed   delayed   // messages that are to be ready later
 	outbox    outbox    // messages that died and leave for other queues
 	checks    checks    // of sessions whose deliveries have deadlines
+	dedup     dedup     // ids that were accepted
+	// stagedIDs are those of messages in transactions that are not committed, held by the messages' seqs; nil if there are none.
+	stagedIDs *btree.BTreeG[known]
 	// reservations wait for the decision of another queue, of decisions others have yet to hear; by id.
 	reservations []*reservation
 	decisions    []*decision
@@ -50,8 +55,8 @@ type Machine struct {
 
 // totals are what a queue has done since it was made.
 type totals struct {
-	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, rejected, timedOut uint64
-	deaths                                                                                               [reasonsEnd - 1]uint64 // by reason, from 1
+	enqueued, delivered, deliveredNoAck, got, gotNoAck, getEmpty, acked, redelivered, rejected, timedOut, duplicates uint64
+	deaths                                                                                                           [reasonsEnd - 1]uint64 // by reason, from 1
 }
 
 // New makes an empty queue.
@@ -219,6 +224,7 @@ func (m *Machine) after(out []Effect) []Effect {
 	if m.roster.hungry > 0 && m.ready.sums.n > 0 && !m.sealed {
 		out = m.tellHungry(out)
 	}
+	m.sweep()
 	if m.unusedDue && m.returning.isEmpty() {
 		m.unusedDue = false
 		out = append(out, Effect{Kind: KindUnused})
@@ -261,12 +267,19 @@ func (m *Machine) see(at machine.Stamp, out []Effect) []Effect {
 
 // enqueue carries out OpEnqueue. patient says that a message that is refused is tried again later, and not lost.
 func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect) (Reply, []Effect) {
+	identified := cmd.Flags&FlagDedup != 0
+	if identified && m.dropsDuplicate(cmd.ID) {
+		return Reply{Code: CodeDuplicate}, out
+	}
 	x := m.newRecord(cmd)
 	to := m.taker(&x)
 	if to == nil && cmd.Flags&FlagImmediate != 0 && mutant != mutantImmediateWaits {
 		return Reply{Code: CodeNoConsumers}, out
 	}
 	full := to == nil && !m.cfg.Relay && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
+	if identified && (!full || mutant == mutantIDKnownThoughRefused) {
+		m.accept(cmd.ID, x.seq)
+	}
 	if full && patient {
 		return Reply{Code: CodeRejected}, out
 	}
@@ -324,7 +337,9 @@ func (m *Machine) configure(cfg *Config) Reply {
 	if cfg.Version <= m.cfg.Version {
 		return Reply{Code: CodeStale}
 	}
+	old := m.cfg
 	m.cfg = *cfg
+	m.followDedup(&old)
 	m.unusedDue = m.unusedDue && cfg.AutoDelete
 	m.activate()
 	return Reply{}
@@ -335,7 +350,7 @@ func (m *Machine) ConfigVersion() uint64 { return m.cfg.Version }
 
 // NextDeadline returns the time at which the leader should propose an OpTick; ok is false if nothing is due ever. While bounded work is left it is the last time seen, so in the past.
 func (m *Machine) NextDeadline() (millis int64, ok bool) {
-	if !m.returning.isEmpty() || m.dropped.n > 0 || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {
+	if !m.returning.isEmpty() || m.dropped.n > 0 || m.dedup.sweeping || m.canAssign() || m.cfg.Overflow == DropHead && m.ready.sums.n > 0 && m.isOver(0, 0) {
 		return m.seenMillis, true
 	}
 	millis, ok = m.nextDeath()
@@ -356,7 +371,7 @@ func (m *Machine) Counts() Counts {
 		Persistent: r.persistent + u.persistent, PersistentBytes: r.persistentBytes + u.persistentBytes,
 		Consumers: uint64(m.roster.size),
 		Enqueued:  t.enqueued, Delivered: t.delivered, DeliveredNoAck: t.deliveredNoAck, Got: t.got, GotNoAck: t.gotNoAck, GetEmpty: t.getEmpty,
-		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, TimedOut: t.timedOut, Deaths: t.deaths,
+		Acked: t.acked, Redelivered: t.redelivered, Rejected: t.rejected, TimedOut: t.timedOut, Deaths: t.deaths, Duplicates: t.duplicates,
 		Delayed: m.delayed.sums.n, DelayedBytes: m.delayed.sums.bytes, Dead: m.outbox.sums.n, DeadBytes: m.outbox.sums.bytes, Moving: m.outbox.moving,
 		NextSeq: m.nextSeq,
 	}

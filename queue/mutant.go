@@ -45,5 +45,9 @@ const (
 	mutantTimeoutSettledTwice
 	mutantTimeoutCounts
 	mutantReturnsHalfGathered
+	mutantIDFreedEarly
+	mutantIDKnownThoughRefused
+	mutantWindowRefreshed
+	mutantSnapshotOmitsIDs
 	mutantsEnd
 )

@@ -90,6 +90,8 @@ func (o *oracle) single(now int64, c *Command) answer {
 		o.timeOut()
 	case OpConfigure:
 		if reply.Code = CodeStale; c.Config.Version > o.cfg.Version {
+			o.forgetWindow()
+			o.changeDedup(&c.Config)
 			reply.Code, o.cfg = CodeOK, c.Config
 			o.takeTurns()
 			o.due = o.due && o.cfg.AutoDelete

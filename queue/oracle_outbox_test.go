@@ -119,7 +119,7 @@ func (o *oracle) runOf(c *Command) Reply {
 		if t <= last {
 			continue
 		}
-		if reply := o.enqueue(&e, index, true); reply.Code != CodeOK {
+		if reply := o.enqueue(&e, index, true); reply.Code != CodeOK && reply.Code != CodeDuplicate {
 			return Reply{Code: reply.Code, A: o.marks[id]}
 		}
 		o.marks[id] = t
@@ -202,6 +202,7 @@ func (g *generator) outboxCommand() Command {
 	c.From = max(1, g.o.marks[oMark{c.Peer, c.PeerEpoch}]+uint64(g.IntN(8)/7)+1-uint64(g.IntN(4)/3))
 	for range 1 + g.IntN(3) {
 		e := Command{Op: OpEnqueue, BodyBytes: uint32(g.IntN(12)), Flags: Flags(g.IntN(2))}
+		g.identify(&e)
 		c.Envelope = AppendCommand(c.Envelope, &e)
 	}
 	return c

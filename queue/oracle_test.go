@@ -39,6 +39,8 @@ type oMessage struct {
 	reason                       Reason // the rest counts while it is dead
 	n                            uint64
 	left                         int
+	id                           DedupID
+	identified, holds            bool // whether it has an id, and holds it
 }
 
 type oConsumer struct {
@@ -101,6 +103,7 @@ type oracle struct {
 	reserved                           map[TxID]*oReservation
 	decided                            map[TxID]*oDecision
 	orphaned                           bool
+	window                             []oID
 	out                                []Effect
 }
 
@@ -203,10 +206,15 @@ func (o *oracle) message(c *Command) *oMessage {
 	if c.Flags&FlagHasExpiration != 0 {
 		x.due = o.seen + int64(c.Expiration)
 	}
+	x.id, x.identified = c.ID, c.Flags&FlagDedup != 0
 	return x
 }
 
 func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
+	if c.Flags&FlagDedup != 0 && o.isDuplicate(c.ID) {
+		o.counts.Duplicates++
+		return Reply{Code: CodeDuplicate}
+	}
 	x := o.message(c)
 	k := o.taker(x)
 	if k == nil && c.Flags&FlagImmediate != 0 {
@@ -228,6 +236,9 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	o.counts.Enqueued++
 	o.messages = append(o.messages, x)
 	o.emit(Effect{Kind: KindStore, Index: index, Seq: x.seq})
+	if c.Flags&FlagDedup != 0 && !full {
+		o.accept(x)
+	}
 	if full {
 		o.die(x, ReasonMaxLength)
 	} else if k != nil {
@@ -621,6 +632,7 @@ func (o *oracle) give(x *oMessage, k *oConsumer) {
 func (o *oracle) hand(x *oMessage, s *oSession, id ConsumerID, noAck bool) {
 	s.lastD++
 	x.place, x.session, x.d, x.consumer, x.noAck = oOut, s, s.lastD, id, noAck
+	x.holds = x.holds && !noAck
 	x.deliveryCount, x.acquiredCount = x.failures, x.acquired
 	x.acquired++
 	e := o.delivery(x)

@@ -217,7 +217,7 @@ func (m *Machine) run(cmd *Command, out []Effect) (Reply, []Effect) {
 			continue
 		}
 		var reply Reply
-		if reply, out = m.enqueue(&m.cmd, index, true, out); reply.Code != CodeOK {
+		if reply, out = m.enqueue(&m.cmd, index, true, out); reply.Code != CodeOK && reply.Code != CodeDuplicate {
 			code = reply.Code
 			break
 		}

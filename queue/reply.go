@@ -34,6 +34,8 @@ const (
 	CodeNoConsumers Code = 12
 	// CodeDeciding: Seal: other queues have yet to hear from this one that a transaction is committed; that is over soon.
 	CodeDeciding Code = 14
+	// CodeDuplicate: an Enqueue brought an ID that the queue knows. Nothing was stored, and the publisher gets an ack.
+	CodeDuplicate Code = 15
 )
 
 // Reply answers one command. A, B and C are explained at the Op.
@@ -98,6 +100,8 @@ type Counts struct {
 	// Totals since the machine was made. Rejected counts enqueues that a limit refused, TimedOut deliveries that were kept for too long, Deaths messages that died, by Reason less one.
 	Enqueued, Delivered, DeliveredNoAck, Got, GotNoAck, GetEmpty, Acked, Redelivered, Rejected, TimedOut uint64
 	Deaths                                                                                               [reasonsEnd - 1]uint64
+	// Duplicates counts the enqueues that brought an ID that was known.
+	Duplicates uint64
 	// NextSeq is the seq of the next message.
 	NextSeq Seq
 }
@@ -111,7 +115,7 @@ func (c *Counts) Numbers() []*uint64 {
 	for i := range c.Deaths {
 		list = append(list, &c.Deaths[i])
 	}
-	return append(list, &c.TimedOut)
+	return append(list, &c.TimedOut, &c.Duplicates)
 }
 
 // SyncState is the answer to an Attach: what a node must know of its pipeline at one applied index (PROTOCOL 2).

@@ -36,6 +36,8 @@ func restore(src []byte, b bounds) (*Machine, error) {
 	}
 	r.openTxs()
 	r.waiting()
+	r.stagedIDs()
+	r.ids()
 	r.need(r.Len() == 0, "trailing bytes")
 	if err := r.Err(); err != nil {
 		return nil, fmt.Errorf("queue: restore: %w", err)
@@ -51,6 +53,7 @@ type restorer struct {
 	codec.Reader
 	m       *Machine
 	version uint8
+	waits   seqSet // messages that are staged, which hold no id yet
 }
 
 // need notes a damage unless ok.
@@ -331,7 +334,7 @@ func (r *restorer) outcome() []byte {
 	o := codec.NewReader(r.Bytes())
 	for last := int64(-1); o.Len() > 0; {
 		x := readException(&o)
-		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeSingleActive, "outcome of a batch")
+		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeDuplicate, "outcome of a batch")
 		last = int64(x.Index)
 		dst = appendException(dst, x.Index, &x.Reply)
 	}
@@ -504,4 +507,55 @@ func (r *restorer) waiting() {
 	}
 	r.need(m.roster.hungry == 0 || m.ready.sums.n == 0 || m.sealed, "session that wants more")
 	r.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && !m.returning.isEmpty(), "unused queue")
+}
+
+// stagedIDs reads the ids of staged messages.
+func (r *restorer) stagedIDs() {
+	if r.version < 3 {
+		return
+	}
+	last := uint64(0)
+	for range r.Count(17) {
+		id, holder := readID(&r.Reader), r.Uvarint()
+		r.need(holder > last && r.waits.has(Seq(holder)), "id of a staged message")
+		if r.Err() != nil {
+			return
+		}
+		r.m.stageID(id, Seq(holder))
+		last = holder
+	}
+}
+
+// ids reads the ids that count.
+func (r *restorer) ids() {
+	m := r.m
+	if r.version < 3 || !m.cfg.Deduplicate {
+		return
+	}
+	d, n := &m.dedup, r.Count(17)
+	r.need(!m.cfg.isWindow() || uint64(n) <= m.dedupSize(), "number of ids")
+	if n == 0 || r.Err() != nil {
+		return
+	}
+	d.ids = newTree(byID)
+	if m.cfg.isWindow() {
+		d.order, d.last = newTree(byHolder), uint64(n)
+	}
+	last, holders := known{}, seqSet{}
+	for i := 0; i < n && r.Err() == nil; i++ {
+		k := known{id: readID(&r.Reader)}
+		if d.order == nil {
+			k.holder = r.Uvarint()
+			seq := Seq(k.holder)
+			r.need((i == 0 || byID(last, k)) && !holders.has(seq) && !r.waits.has(seq) && m.Has(seq), "holder of an id")
+			holders.add(seq)
+		} else {
+			k.holder, k.since = uint64(i+1), last.since+int64(r.Uvarint())
+			r.need(k.since >= last.since && k.since <= m.seenMillis, "time of an id")
+			d.order.ReplaceOrInsert(k)
+		}
+		_, twice := d.ids.ReplaceOrInsert(k)
+		r.need(!twice && m.stands(&k), "id")
+		last = k
+	}
 }

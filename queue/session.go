@@ -125,6 +125,7 @@ func (m *Machine) endNoAck(s *session, written uint64) {
 		case !x.isNoAck():
 		case d <= written:
 			m.away.remove(x.seq)
+			m.forgetFreed(x.seq)
 			m.dropped.add(x.seq)
 			s.out.remove(d, page, &m.pool)
 		default:

@@ -48,14 +48,14 @@ func (m *Machine) AppendSnapshot(dst []byte) []byte {
 		dst = p.appendTo(dst)
 	}
 	dst = m.appendOpenTxs(dst)
-	return m.appendWaiting(dst)
+	return m.appendIDs(m.appendWaiting(dst))
 }
 
 // values lists the totals in the order of the snapshot: add at the end, with a new version.
-func (t *totals) values() [14]*uint64 {
+func (t *totals) values() [15]*uint64 {
 	return [...]*uint64{
 		&t.enqueued, &t.delivered, &t.deliveredNoAck, &t.got, &t.gotNoAck, &t.getEmpty, &t.acked, &t.redelivered, &t.deaths[ReasonRejected-1],
-		&t.rejected, &t.deaths[ReasonExpired-1], &t.deaths[ReasonMaxLength-1], &t.deaths[ReasonDeliveryLimit-1], &t.timedOut,
+		&t.rejected, &t.deaths[ReasonExpired-1], &t.deaths[ReasonMaxLength-1], &t.deaths[ReasonDeliveryLimit-1], &t.timedOut, &t.duplicates,
 	}
 }
 
@@ -273,6 +273,39 @@ func (t *tx) appendTo(dst []byte) []byte {
 		dst = codec.AppendUvarint(dst, r.from)
 		dst = codec.AppendUvarint(dst, r.to-r.from)
 	}
+	return dst
+}
+
+// appendIDs appends the ids of staged messages, then those that count; a queue that does not deduplicate has none of these.
+func (m *Machine) appendIDs(dst []byte) []byte {
+	if m.stagedIDs == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = codec.AppendUvarint(dst, uint64(m.stagedIDs.Len()))
+		m.stagedIDs.Ascend(func(k known) bool {
+			dst = codec.AppendUvarint(appendID(dst, k.id), k.holder)
+			return true
+		})
+	}
+	if !m.cfg.Deduplicate {
+		return dst
+	}
+	n := uint64(0)
+	m.eachID(func(*known) { n++ })
+	if mutant == mutantSnapshotOmitsIDs {
+		return append(dst, 0)
+	}
+	dst = codec.AppendUvarint(dst, n)
+	window, since := m.cfg.isWindow(), int64(0)
+	m.eachID(func(k *known) {
+		dst = appendID(dst, k.id)
+		if !window {
+			dst = codec.AppendUvarint(dst, k.holder)
+			return
+		}
+		dst = codec.AppendUvarint(dst, uint64(k.since-since))
+		since = k.since
+	})
 	return dst
 }
 

@@ -101,7 +101,7 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers", CodeDeciding: "deciding"}
+	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers", CodeDeciding: "deciding", CodeDuplicate: "duplicate"}
 
 var conditionNames = []struct {
 	name string
@@ -110,8 +110,8 @@ var conditionNames = []struct {
 
 // How scripts name Config.limits and Config.switches.
 var (
-	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout"}
-	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay"}
+	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout", "dedup-ttl", "dedup-size"}
+	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay", "dedup"}
 )
 
 var outcomeNames = map[Outcome]string{OutcomeAck: "ack", OutcomeReturn: "return", OutcomeReturnCounted: "counted", OutcomeDiscard: "discard", OutcomeReturnFresh: "fresh"}
@@ -169,17 +169,7 @@ func commandString(c *Command) string {
 	}
 	switch c.Op {
 	case OpEnqueue:
-		b.WriteString("enqueue")
-		pair("size", int64(c.BodyBytes))
-		if c.Flags&FlagHasPriority != 0 {
-			fmt.Fprintf(&b, " priority=%d", c.Priority)
-		}
-		if c.Flags&FlagHasExpiration != 0 {
-			fmt.Fprintf(&b, " expiration=%d", c.Expiration)
-		}
-		word(c.Flags&FlagPersistent != 0, "persistent")
-		word(c.Flags&FlagRedelivered != 0, "redelivered")
-		word(c.Flags&FlagImmediate != 0, "immediate")
+		b.WriteString(enqueueString(c))
 	case OpSubscribe:
 		b.WriteString(subscribeString(c))
 	case OpCancel:
@@ -270,7 +260,7 @@ func parseLimit(l *script.Line, name string) Limit {
 	return 0
 }
 
-// outboxCommandString renders commands about outboxes: resolve 1=100,101 2= ...; done queue=100 to=3 (or gone); run queue=7 epoch=1 from=1 sizes=1,2,3.
+// outboxCommandString renders commands about outboxes: resolve 1=100,101 2= ...; done queue=100 to=3 (or gone); run queue=7 epoch=1 from=1 sizes=1,2p,3/7 (p: persistent, /7: with the id 7).
 func outboxCommandString(c *Command) string {
 	var b strings.Builder
 	switch c.Op {
@@ -306,6 +296,9 @@ func outboxCommandString(c *Command) string {
 			if e.Flags&FlagPersistent != 0 {
 				b.WriteString("p")
 			}
+			if e.Flags&FlagDedup != 0 {
+				fmt.Fprintf(&b, "/%d", e.ID.Low)
+			}
 		}
 	}
 	return b.String()
@@ -337,13 +330,60 @@ func parseOutboxCommand(l *script.Line) Command {
 	c := Command{Op: OpRun, Peer: QueueID(l.Int("queue", 0)), PeerEpoch: uint64(l.Int("epoch", 1)), From: uint64(l.Int("from", 1))}
 	for _, size := range strings.Split(l.Text("sizes", "0"), ",") {
 		e := Command{Op: OpEnqueue}
+		if s, id, ok := strings.Cut(size, "/"); ok {
+			e.Flags, size = FlagDedup, s
+			e.ID = scriptID(uint64(l.ParseInt(id)))
+		}
 		if p, ok := strings.CutSuffix(size, "p"); ok {
-			e.Flags, size = FlagPersistent, p
+			e.Flags, size = e.Flags|FlagPersistent, p
 		}
 		e.BodyBytes = uint32(l.ParseInt(size))
 		c.Envelope = AppendCommand(c.Envelope, &e)
 	}
 	return c
+}
+
+func parseEnqueue(l *script.Line, flags Flags) Command {
+	c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flags}
+	if p := l.Int("priority", -1); p >= 0 {
+		c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(p)
+	}
+	if e := l.Int("expiration", -1); e >= 0 {
+		c.Flags, c.Expiration = c.Flags|FlagHasExpiration, uint64(e)
+	}
+	if id := l.Int("id", -1); id >= 0 {
+		c.Flags, c.ID = c.Flags|FlagDedup, scriptID(uint64(id))
+	}
+	return c
+}
+
+// scriptID is the id that scripts call n.
+func scriptID(n uint64) DedupID { return DedupID{High: n % 3, Low: n} }
+
+func enqueueString(c *Command) string {
+	var b strings.Builder
+	b.WriteString("enqueue")
+	if c.BodyBytes != 0 {
+		fmt.Fprintf(&b, " size=%d", c.BodyBytes)
+	}
+	if c.Flags&FlagHasPriority != 0 {
+		fmt.Fprintf(&b, " priority=%d", c.Priority)
+	}
+	if c.Flags&FlagHasExpiration != 0 {
+		fmt.Fprintf(&b, " expiration=%d", c.Expiration)
+	}
+	if c.Flags&FlagDedup != 0 {
+		fmt.Fprintf(&b, " id=%d", c.ID.Low)
+	}
+	for _, f := range []struct {
+		flag Flags
+		word string
+	}{{FlagPersistent, " persistent"}, {FlagRedelivered, " redelivered"}, {FlagImmediate, " immediate"}} {
+		if c.Flags&f.flag != 0 {
+			b.WriteString(f.word)
+		}
+	}
+	return b.String()
 }
 
 func subscribeString(c *Command) string {
@@ -419,14 +459,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 	case "tx-enqueue", "tx-settle", "tx-commit", "tx-prepare", "tx-decide", "tx-finish", "tx-ask", "tx-end", "tx-done":
 		return parseTxCommand(t, l)
 	case "enqueue":
-		c := Command{Op: OpEnqueue, BodyBytes: uint32(l.Int("size", 0)), Flags: flag("persistent", FlagPersistent) | flag("redelivered", FlagRedelivered) | flag("immediate", FlagImmediate)}
-		if p := l.Int("priority", -1); p >= 0 {
-			c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(p)
-		}
-		if e := l.Int("expiration", -1); e >= 0 {
-			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, uint64(e)
-		}
-		return c
+		return parseEnqueue(l, flag("persistent", FlagPersistent)|flag("redelivered", FlagRedelivered)|flag("immediate", FlagImmediate))
 	case "subscribe":
 		return Command{Op: OpSubscribe, Session: session(), Consumer: ConsumerID(l.ParseInt(strings.TrimPrefix(l.Arg(1), "c"))), Prefetch: uint32(l.Int("prefetch", 0)),
 			WindowBytes: uint32(l.Int("bytes", 0)), WindowCount: uint32(l.Int("count", 0)), ConsumerPriority: int32(l.Int("priority", 0)), Timeout: parseLimit(l, "timeout"),

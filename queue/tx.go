@@ -50,6 +50,9 @@ func (m *Machine) stageEnqueue(p *pipeline, cmd *Command, index uint32, out []Ef
 		return Reply{}, out
 	}
 	t.messages = append(t.messages, x)
+	if cmd.Flags&FlagDedup != 0 {
+		m.stageID(cmd.ID, x.seq)
+	}
 	m.away.add(x.seq)
 	return Reply{}, out
 }
@@ -115,11 +118,19 @@ func (m *Machine) carryOut(s *session, t *tx, out []Effect) []Effect {
 	return out
 }
 
-// enter has staged messages become messages of the queue.
+// enter has staged messages become messages of the queue, but for duplicates.
 func (m *Machine) enter(messages []record, out []Effect) []Effect {
 	for i := range messages {
 		x := &messages[i]
 		m.away.remove(x.seq)
+		if id, ok := m.unstageID(x.seq); ok {
+			if m.dropsDuplicate(id) {
+				out = m.release(x.seq, out)
+				continue
+			}
+			m.accept(id, x.seq)
+		}
+		m.totals.enqueued++
 		if to := m.taker(x); to != nil {
 			m.budget.assignments--
 			out = m.deliver(to, x, out)
@@ -131,7 +142,6 @@ func (m *Machine) enter(messages []record, out []Effect) []Effect {
 		}
 		m.ready.putBack(x)
 	}
-	m.totals.enqueued += uint64(len(messages))
 	return out
 }
 
@@ -140,11 +150,15 @@ func (m *Machine) refusesTx(t *tx) bool {
 	if m.cfg.Overflow == DropHead || m.cfg.Relay || len(t.messages) == 0 {
 		return false
 	}
-	bytes := uint64(0)
+	count, bytes := uint64(0), uint64(0)
 	for i := range t.messages {
-		bytes += uint64(t.messages[i].bytes)
+		x := &t.messages[i]
+		if id, ok := m.stagedID(x.seq); !ok || !m.isDuplicate(id) {
+			count++
+			bytes += uint64(x.bytes)
+		}
 	}
-	return m.isOver(uint64(len(t.messages)), bytes)
+	return count > 0 && m.isOver(count, bytes)
 }
 
 // dropTx forgets what a session has staged. The bodies are released as work allows.
@@ -161,6 +175,7 @@ func (m *Machine) discard(messages []record) {
 	for i := range messages {
 		x := &messages[i]
 		m.away.remove(x.seq)
+		m.unstageID(x.seq)
 		if mutant == mutantTxSurvivesClose {
 			m.ready.putBack(x)
 		} else {

@@ -99,6 +99,7 @@ func (g *generator) tx(id PipelineID) []Command {
 		if g.limits && g.IntN(4) == 0 {
 			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1000, 5000}[g.IntN(3)]
 		}
+		g.identify(&c)
 		if g.IntN(3) == 0 {
 			from := 1 + uint64(g.IntN(int(lastD)+1))
 			c = Command{Op: OpTxSettle, Session: session, Tx: n, Outcome: Outcome(1 + g.IntN(5)), From: from, To: from + uint64(g.IntN(4))}
@@ -167,9 +168,11 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 	case OpTxDecide:
 		barred = o.decided[id] != nil || len(o.decided) == o.b.decisions
 	}
-	count, bytes := uint64(len(s.stagedAs)), uint64(0)
+	count, bytes := uint64(0), uint64(0)
 	for _, x := range s.stagedAs {
-		bytes += uint64(x.bytes)
+		if !x.identified || !o.isDuplicate(x.id) {
+			count, bytes = count+1, bytes+uint64(x.bytes)
+		}
 	}
 	var reply Reply
 	switch {
@@ -179,7 +182,7 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 		reply.Code = CodeLimit
 	case o.cfg.Overflow != DropHead && !o.cfg.Relay && count > 0 && o.over(count, bytes):
 		reply.Code = CodeRejected
-		o.counts.Rejected += count
+		o.counts.Rejected += uint64(len(s.stagedAs))
 	case c.Op == OpTxPrepare:
 		o.prepare(id, s, c)
 	default:
@@ -207,6 +210,15 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 // enterAll has staged messages become messages of the queue.
 func (o *oracle) enterAll(messages []*oMessage) {
 	for _, x := range messages {
+		if x.identified && o.isDuplicate(x.id) {
+			o.counts.Duplicates++
+			o.remove(x)
+			o.release(x.seq)
+			continue
+		}
+		if x.identified {
+			o.accept(x)
+		}
 		o.counts.Enqueued++
 		if k := o.taker(x); k != nil {
 			o.give(x, k)

@@ -119,6 +119,7 @@ func (r *restorer) staged() (messages []record) {
 		}
 		messages = append(messages, x)
 		r.m.away.add(seq)
+		r.waits.add(seq)
 		born = x.born
 	}
 	return messages

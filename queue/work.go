@@ -1,11 +1,11 @@
 package queue
 
 // budget is what is left of the work that one log entry may do (PROTOCOL 7).
-type budget struct{ returns, gathers, releases, assignments, deaths int }
+type budget struct{ returns, gathers, releases, assignments, deaths, sweeps int }
 
 // begin starts the work of a log entry whose effects are appended to out.
 func (m *Machine) begin(out []Effect) {
-	m.budget = budget{returns: m.bounds.returns, gathers: m.bounds.gathers, releases: m.bounds.releases, assignments: m.bounds.assignments, deaths: m.bounds.deaths}
+	m.budget = budget{returns: m.bounds.returns, gathers: m.bounds.gathers, releases: m.bounds.releases, assignments: m.bounds.assignments, deaths: m.bounds.deaths, sweeps: m.bounds.sweeps}
 	m.effectsBefore = len(out)
 }
 
@@ -45,6 +45,7 @@ func (m *Machine) putBack(x *record, how comeback, out []Effect) []Effect {
 
 // release reports that a message left the queue. Runs become one effect as long as nothing else comes between.
 func (m *Machine) release(seq Seq, out []Effect) []Effect {
+	m.forgetFreed(seq)
 	if n := len(out); n > m.effectsBefore {
 		if last := &out[n-1]; last.Kind == KindRelease && last.To+1 == seq {
 			last.To = seq
@@ -87,6 +88,11 @@ func (m *Machine) purge(out []Effect) (Reply, []Effect) {
 	n := m.ready.sums.n
 	if n == 0 {
 		return Reply{}, out
+	}
+	for seq, ok := m.dedup.freed.next(0); ok; seq, ok = m.dedup.freed.next(seq + 1) { // few: they came back from sessions that ended
+		if m.ready.seqs.has(seq) {
+			m.dedup.freed.remove(seq)
+		}
 	}
 	m.dropped.addAll(&m.ready.seqs)
 	m.ready.reset()

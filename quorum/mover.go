@@ -324,7 +324,8 @@ func (v *mover) deliver(target queue.QueueID, most int) (more bool, err error) {
 	if q == nil {
 		return false, ErrNoQueue
 	}
-	if view.QueueByID(meta.QueueID(target)) == nil {
+	t := view.QueueByID(meta.QueueID(target))
+	if t == nil {
 		if meta.QueueID(target) >= view.NextQueueID() && mutant != mutantUnknownTargetGone {
 			return false, errUnknown
 		}
@@ -332,6 +333,7 @@ func (v *mover) deliver(target queue.QueueID, most int) (more bool, err error) {
 		return true, err
 	}
 	cmd := queue.Command{Op: queue.OpRun, Peer: queue.QueueID(v.id), PeerEpoch: 1, From: from}
+	_, windowMillis, _ := t.Deduplication()
 	last := from
 	for i := range parcels {
 		letter := v.letter(q, &parcels[i], surveyOf(q, parcels[i].Reason))
@@ -342,7 +344,11 @@ func (v *mover) deliver(target queue.QueueID, most int) (more bool, err error) {
 		if i > 0 && size > limits.MoverRunBytes {
 			break
 		}
-		cmd.Envelope = appendLetter(cmd.Envelope, letter)
+		e := letterCommand(letter)
+		if windowMillis > 0 && letter.Deaths.DiedIn(t.Name) {
+			e.Flags, e.ID = e.Flags&^queue.FlagDedup, queue.DedupID{} // it is the one that was accepted, and comes back
+		}
+		cmd.Envelope = queue.AppendCommand(cmd.Envelope, &e)
 		last = from + uint64(i)
 	}
 	if len(cmd.Envelope) == 0 {
@@ -377,20 +383,25 @@ func (v *mover) bring(target queue.QueueID, cmd *queue.Command) error {
 	return nil
 }
 
-// appendLetter appends the command that enqueues a dead letter.
-func appendLetter(dst []byte, l *message.Letter) []byte {
+// letterCommand is the command that enqueues a dead letter.
+func letterCommand(l *message.Letter) queue.Command {
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(l.Envelope.Body)), Envelope: message.Append(nil, &l.Envelope)}
 	Describe(&cmd, &l.Properties)
-	return queue.AppendCommand(dst, &cmd)
+	return cmd
 }
 
-// Describe tells the command that enqueues a message what the queue must know of its properties: delivery mode, priority, expiration.
+// Describe tells the command that enqueues a message what the queue must know of its properties: delivery mode, priority, expiration, id.
 func Describe(cmd *queue.Command, v *amqp.PropertyView) {
 	if mode, _ := v.DeliveryMode(); mode == 2 {
 		cmd.Flags |= queue.FlagPersistent
 	}
 	if priority, ok := v.Priority(); ok {
 		cmd.Flags, cmd.Priority = cmd.Flags|queue.FlagHasPriority, priority
+	}
+	if headers, ok := v.Headers(); ok {
+		if id, ok := dedupID(headers); ok {
+			cmd.Flags, cmd.ID = cmd.Flags|queue.FlagDedup, id
+		}
 	}
 	text, ok := v.Expiration()
 	if !ok {

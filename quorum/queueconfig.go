@@ -68,6 +68,15 @@ func queueConfig(q *meta.Queue) queue.Config {
 	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
 		cfg.SingleActive, _ = v.AsBool()
 	}
+	if on, ttl, size := q.Deduplication(); on {
+		cfg.Deduplicate = true
+		if ttl > 0 {
+			cfg.DedupTTL = queue.LimitOf(uint64(ttl))
+		}
+		if size > 0 {
+			cfg.DedupSize = queue.LimitOf(uint64(size))
+		}
+	}
 	if q.Name == parkingQueue {
 		cfg.DeliveryLimit = 0
 	}

@@ -37,4 +37,13 @@ const (
 
 	// MarksPerQueueMax bounds the queues whose outboxes one queue remembers; beyond it a run of another one is refused. Used by queue.
 	MarksPerQueueMax = 65536
+
+	// DedupIDsMax bounds the ids that a queue remembers for a window of deduplication, some 80 bytes each; the oldest go first. Used by queue.
+	DedupIDsMax = 1 << 20
+
+	// DedupGarbage is how many ids of messages that have left a queue may keep before it looks for them; beyond it they are no more than those of messages that are there. Used by queue.
+	DedupGarbage = 64
+
+	// DedupSweepMax is how many ids one log entry looks at for that; removing one costs more than other work does. Used by queue.
+	DedupSweepMax = 1024
 )

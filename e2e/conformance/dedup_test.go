@@ -1,0 +1,228 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/warrenmq/warren/e2e/harness"
+)
+
+// identified is a message with a deduplication id of any type.
+func identified(id any, body string) amqp.Publishing {
+	return amqp.Publishing{Headers: amqp.Table{"x-deduplication-header": id}, Body: []byte(body)}
+}
+
+// duplicates wants that a queue has dropped so many duplicates by now.
+func (m *mortal) duplicates(t *testing.T, queue string, want int) {
+	t.Helper()
+	var q struct {
+		Stats struct {
+			Duplicates int `json:"duplicates"`
+		} `json:"message_stats"`
+	}
+	a := m.broker.API(t, http.MethodGet, harness.Path("queues", "/", queue), nil)
+	if err := json.Unmarshal(a.Body, &q); err != nil || q.Stats.Duplicates != want {
+		t.Errorf("%s has dropped %d duplicates (%v), want %d", queue, q.Stats.Duplicates, err, want)
+	}
+}
+
+// TestDeduplication (K15): a queue takes no message whose id another one has that is in the queue. Duplicates are confirmed and counted, whatever restarts; an acknowledgement frees the id.
+func TestDeduplication(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	b := harness.Start(t, harness.Options{})
+	b.AwaitHTTP(t)
+	m := &mortal{newPair(t, b), ""}
+	settled(t, m.ch.Confirm(false))
+	queues := map[string]string{}
+	for _, m.kind = range []string{harness.Quorum, harness.Classic, transient} {
+		for name, on := range map[string]any{"bool": true, "string": "true", "number": 1} {
+			q := m.declare(t, name+m.kind, amqp.Table{"x-message-deduplication": on})
+			queues[q] = m.kind
+			for i := range 4 {
+				m.send(t, q, identified("k1", fmt.Sprint("k1 ", i)))
+			}
+			m.send(t, q, identified("k2", "k2"))
+			m.send(t, q, identified([]byte("k2"), "k2 again"))
+			m.send(t, q, identified(int32(7), "7"))
+			m.send(t, q, identified(int64(7), "7 again"))
+			m.send(t, q, identified("7", "7 as text"))
+			m.send(t, q, identified(nil, "no id"))
+			m.send(t, q, identified(nil, "no id"))
+			m.holds(t, q, 6)
+			m.duplicates(t, q, 5)
+		}
+	}
+	off := m.declare(t, "off", amqp.Table{"x-message-deduplication": false})
+	m.send(t, off, identified("k1", "first"))
+	m.send(t, off, identified("k1", "second"))
+	m.holds(t, off, 2)
+	b.Kill9()
+	b.Launch(t)
+	b.AwaitHTTP(t)
+	m = &mortal{newPair(t, b), ""}
+	settled(t, m.ch.Confirm(false))
+	for q, kind := range queues {
+		if kind == transient {
+			continue
+		}
+		m.send(t, q, identified("k1", "k1 after a restart"))
+		m.holds(t, q, 6)
+		m.duplicates(t, q, 6)
+		d := get(t, m.ch, q, "k1 0")[0]
+		m.send(t, q, identified("k1", "k1 while it is out"))
+		settled(t, d.Reject(true))
+		m.send(t, q, identified("k1", "k1 while it is back"))
+		settled(t, get(t, m.ch, q, "k1 0*")[0].Ack(false))
+		m.send(t, q, identified("k1", "k1 after the acknowledgement"))
+		m.holds(t, q, 6)
+		m.duplicates(t, q, 8)
+	}
+}
+
+// TestDeduplicationRefusedRetry (K15): an id whose publish was refused may be tried again at once.
+func TestDeduplicationRefusedRetry(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	b := harness.Start(t, harness.Options{})
+	for _, kind := range []string{harness.Quorum, transient} {
+		m := &mortal{newPair(t, b), kind}
+		settled(t, m.ch.Confirm(false))
+		for name, ttl := range map[string]amqp.Table{"queued": {}, "window": {"x-cache-ttl": 60000}} {
+			ttl["x-message-deduplication"], ttl["x-max-length"], ttl["x-overflow"] = true, 1, "reject-publish"
+			q := m.declare(t, name+kind, ttl)
+			m.send(t, q, identified("k1", "one"))
+			c, err := m.ch.PublishWithDeferredConfirmWithContext(t.Context(), "", q, false, false, identified("k2", "refused"))
+			settled(t, err)
+			if c.Wait() {
+				t.Fatalf("%s: a full queue takes a message", q)
+			}
+			m.send(t, q, identified("k1", "a duplicate, which a full queue confirms"))
+			settled(t, get(t, m.ch, q, "one")[0].Ack(false))
+			m.send(t, q, identified("k2", "two"))
+			get(t, m.ch, q, "two")
+		}
+	}
+}
+
+// TestDeduplicationWindow: with x-cache-ttl an id is known for that long from the first message on, whatever becomes of that, of the broker, and however many duplicates come.
+func TestDeduplicationWindow(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	const window = 3 * time.Second
+	b := harness.Start(t, harness.Options{})
+	b.AwaitHTTP(t)
+	m := &mortal{newPair(t, b), harness.Quorum}
+	settled(t, m.ch.Confirm(false))
+	args := amqp.Table{"x-message-deduplication": true, "x-cache-ttl": window.Milliseconds(), "x-cache-size": 2}
+	q := m.declare(t, "window", args)
+	sized := m.declare(t, "sized", amqp.Table{"x-message-deduplication": true, "x-cache-ttl": 3600_000, "x-cache-size": 2})
+	for _, id := range []string{"a", "b", "a", "c", "a"} { // the last one is beyond the size
+		m.send(t, sized, identified(id, id))
+	}
+	m.holds(t, sized, 4)
+	first := time.Now()
+	m.send(t, q, identified("k1", "first"))
+	settled(t, get(t, m.ch, q, "first")[0].Ack(false))
+	_, err := m.ch.QueuePurge(q, false)
+	settled(t, err)
+	m.send(t, q, identified("k1", "after the purge"))
+	b.Kill9()
+	b.Launch(t)
+	b.AwaitHTTP(t)
+	m = &mortal{newPair(t, b), harness.Quorum}
+	settled(t, m.ch.Confirm(false))
+	tries := 0
+	for m.count(t, q) == 0 {
+		tries++
+		m.send(t, q, identified("k1", "later"))
+		time.Sleep(20 * time.Millisecond)
+		if time.Since(first) > 2*window-window/4 {
+			t.Fatal("the window is longer than it is")
+		}
+	}
+	if took := time.Since(first); took < window-100*time.Millisecond {
+		t.Errorf("the window was closed after %v", took)
+	}
+	if tries < 2 {
+		t.Skip("the restart took longer than the window")
+	}
+	m.send(t, q, identified("k1", "a duplicate of that"))
+	m.holds(t, q, 1)
+	m.duplicates(t, q, tries+1)
+}
+
+// TestDeduplicationPolicy: a policy turns deduplication on for what comes, and off.
+func TestDeduplicationPolicy(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	b := harness.Start(t, harness.Options{})
+	b.AwaitHTTP(t)
+	m := &mortal{newPair(t, b), harness.Classic}
+	settled(t, m.ch.Confirm(false))
+	q := m.declare(t, "policy", nil)
+	m.send(t, q, identified("k1", "before"))
+	policy := map[string]any{"pattern": "^policy-", "definition": map[string]any{"x-message-deduplication": true}}
+	if a := b.API(t, http.MethodPut, harness.Path("policies", "/", "dedup"), policy); a.Status != http.StatusCreated {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	harness.Eventually(t, eventTimeout, func() error { // until the queue has it
+		n := m.count(t, q)
+		m.send(t, q, identified("k1", "under the policy"))
+		if m.count(t, q) != n {
+			return fmt.Errorf("%d messages", n)
+		}
+		return nil
+	})
+	n := m.count(t, q)
+	if n < 2 {
+		t.Errorf("%d messages: what was there before counts", n)
+	}
+	if a := b.API(t, http.MethodDelete, harness.Path("policies", "/", "dedup"), nil); a.Status != http.StatusNoContent {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	harness.Eventually(t, eventTimeout, func() error {
+		m.send(t, q, identified("k1", "without it"))
+		if m.count(t, q) == n {
+			return fmt.Errorf("still %d messages", n)
+		}
+		return nil
+	})
+}
+
+// TestDeduplicationChain: a message that fails goes through a retry queue back to where it was, whose window it does not have to pass again. While it is away another one may take its place in the window's
+// absence only.
+func TestDeduplicationChain(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	b := harness.Start(t, harness.Options{})
+	m := &mortal{newPair(t, b), harness.Quorum}
+	settled(t, m.ch.Confirm(false))
+	for name, ttl := range map[string]any{"queued": nil, "window": 60000} {
+		args := amqp.Table{"x-message-deduplication": true}
+		if ttl != nil {
+			args["x-cache-ttl"] = ttl
+		}
+		main := m.declare(t, name, to(t, name+"-retry", args))
+		m.declare(t, name+"-retry", to(t, name, amqp.Table{"x-message-ttl": 50}))
+		m.send(t, main, identified("k1", "work"))
+		for range 3 {
+			settled(t, m.arrives(t, main).Reject(false))
+		}
+		if d := m.arrives(t, main); string(d.Body) != "work" {
+			t.Errorf("%s: got %q", name, d.Body)
+		}
+		m.send(t, main, identified("k1", "duplicate"))
+		m.holds(t, main, 0)
+	}
+}
+
+func (m *mortal) count(t *testing.T, queue string) int {
+	t.Helper()
+	return m.broker.Count(t, queue)
+}
