@@ -205,7 +205,7 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 	case OpTxEnd:
 		reply, out = m.endTx(cmd, out)
 	case OpTxDone:
-		reply = m.txDone(cmd)
+		reply, out = m.txDone(cmd, out)
 	case OpEvict:
 		reply, out = m.evict(PipelineID{Node: cmd.Node, Boot: cmd.Boot, Gen: cmd.Gen}, out)
 	default:

@@ -131,7 +131,7 @@ func (m *Machine) decideTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Ef
 func (m *Machine) finishTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect) {
 	id := p.txID(cmd.Session, cmd.Tx)
 	if i, ok := m.searchDecision(id); ok {
-		m.decisions = slices.Delete(m.decisions, i, i+1)
+		out = m.forgetDecision(i, out)
 	}
 	if i, ok := m.searchReservation(id); ok {
 		out = m.endReservation(i, true, out)
@@ -188,20 +188,29 @@ func (m *Machine) askTx(cmd *Command, out []Effect) (Reply, []Effect) {
 }
 
 // txDone carries out OpTxDone: another queue has heard of the decision, or is gone.
-func (m *Machine) txDone(cmd *Command) Reply {
+func (m *Machine) txDone(cmd *Command, out []Effect) (Reply, []Effect) {
 	i, ok := m.searchDecision(cmd.txID())
 	if !ok {
-		return Reply{Code: CodeStale}
+		return Reply{Code: CodeStale}, out
 	}
 	d := m.decisions[i]
 	k, ok := slices.BinarySearch(d.left, cmd.Peer)
 	if !ok {
-		return Reply{Code: CodeStale}
+		return Reply{Code: CodeStale}, out
 	}
 	if d.left = slices.Delete(d.left, k, k+1); len(d.left) == 0 {
-		m.decisions = slices.Delete(m.decisions, i, i+1)
+		out = m.forgetDecision(i, out)
 	}
-	return Reply{}
+	return Reply{}, out
+}
+
+// forgetDecision removes a decision that all know. If a queue that nobody uses was kept by it, that is reported again.
+func (m *Machine) forgetDecision(i int, out []Effect) []Effect {
+	m.decisions = slices.Delete(m.decisions, i, i+1)
+	if len(m.decisions) == 0 && m.Unused() {
+		out = append(out, Effect{Kind: KindUnused})
+	}
+	return out
 }
 
 // orphanTxs notes that a session of an incarnation has ended here, with session 0 all of them.

@@ -56,8 +56,16 @@ func (o *oracle) decide(id TxID, c *Command) {
 }
 
 func (o *oracle) finishTx(id TxID) {
-	delete(o.decided, id)
+	if o.decided[id] != nil {
+		o.forgetDecision(id)
+	}
 	o.endReserved(id, true)
+}
+
+func (o *oracle) forgetDecision(id TxID) {
+	if delete(o.decided, id); len(o.decided) == 0 && o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0 && len(o.in(oReturning)) == 0 {
+		o.emit(Effect{Kind: KindUnused})
+	}
 }
 
 func (o *oracle) endReserved(id TxID, commit bool) bool {
@@ -99,7 +107,7 @@ func (o *oracle) aboutTx(c *Command) Reply {
 			return Reply{Code: CodeStale}
 		}
 		if delete(d.left, c.Peer); len(d.left) == 0 {
-			delete(o.decided, id)
+			o.forgetDecision(id)
 		}
 		return Reply{}
 	}

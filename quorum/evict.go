@@ -100,7 +100,7 @@ func (p *pipeline) attachAgain() {
 }
 
 // startOver goes on with the next gen after this one was evicted and everything that had been applied was answered. What was not applied goes with it, except what speaks of sessions that the queue does
-// not have any more: a settle, a cancel and a close are done, a subscribe, a get or a transaction was not. Called with p.stream held.
+// not have any more: a settle, a cancel and a close are done, a subscribe, a get or a transaction that was not decided was not. Called with p.stream held.
 func (p *pipeline) startOver() {
 	p.mu.Lock()
 	if p.gone {
@@ -149,7 +149,7 @@ func (b *batch) carryOver(ended map[queue.Code][]waiter) *batch {
 		}
 		code := queue.CodeOK
 		switch cmd.Op {
-		case queue.OpEnqueue, queue.OpPurge, queue.OpQuery:
+		case queue.OpEnqueue, queue.OpPurge, queue.OpQuery, queue.OpTxFinish:
 			if next == nil {
 				next = newBatch()
 			}
@@ -158,7 +158,7 @@ func (b *batch) carryOver(ended map[queue.Code][]waiter) *batch {
 			next.waiters = append(next.waiters, w)
 			rest = tail
 			continue
-		case queue.OpSubscribe, queue.OpGet, queue.OpTxCommit:
+		case queue.OpSubscribe, queue.OpGet, queue.OpTxCommit, queue.OpTxPrepare, queue.OpTxDecide:
 			code = queue.CodeUnavailable
 		}
 		ended[code] = append(ended[code], w)

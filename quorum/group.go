@@ -61,6 +61,7 @@ type group struct {
 	progress *progress            // while this node leads
 
 	mover  *mover
+	txs    *arbiter
 	ticks  timer         // the next Tick
 	expiry timer         // when the queue may have been unused for too long
 	office time.Time     // when this node became ready to lead
@@ -83,6 +84,7 @@ func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group
 	g.disk.init(h, q.ID)
 	g.onDisk = func() *segment.Store { return g.disk.store }
 	g.mover = newMover(h, g, q.ID, g.leads)
+	g.txs = newArbiter(h, g, g.leads)
 	return g
 }
 
@@ -358,24 +360,6 @@ func (g *group) lastK(p queue.PipelineID) uint64 {
 	return g.m.LastK(p)
 }
 
-// proposal is the ticket of a Raft proposal.
-type proposal dragonboat.RequestState
-
-func (p *proposal) lost() bool {
-	_, bad := p.ended()
-	return bad
-}
-
-// ended tells whether the library has decided about the proposal, and whether it will not be applied.
-func (p *proposal) ended() (ended, bad bool) {
-	select {
-	case r := <-(*dragonboat.RequestState)(p).ResultC():
-		return true, !r.Completed()
-	default:
-		return false, false
-	}
-}
-
 // command has the leader, here or elsewhere, apply one command outside pipelines.
 func (g *group) command(cmd *queue.Command) (queue.Reply, error) {
 	g.lmu.Lock()
@@ -503,7 +487,7 @@ func (g *group) takeOffice(term uint64) {
 	g.mourn() // a death that became known while this node was not ready yet
 	g.configure()
 	g.mu.Lock()
-	g.unused, g.died = g.m.Unused(), true // what a former leader may not have acted on
+	g.unused, g.died, g.orphaned = g.m.Unused(), true, true // what a former leader may not have acted on
 	g.mu.Unlock()
 	g.afterApply()
 }
@@ -568,8 +552,8 @@ func (g *group) afterApply() {
 	g.mu.Lock()
 	due, ok := g.m.NextDeadline()
 	expires, mayExpire := g.m.Expiry()
-	unused, first, died := g.unused, g.first, g.died
-	g.unused, g.first, g.died = false, false, false
+	unused, first, died, orphaned := g.unused, g.first, g.died, g.orphaned
+	g.unused, g.first, g.died, g.orphaned = false, false, false, false
 	failed := g.failure != nil
 	token, sealed := g.m.Sealed()
 	checkpoint := g.disk.due(&g.bodies)
@@ -589,6 +573,9 @@ func (g *group) afterApply() {
 	}
 	if died && g.leads() {
 		g.mover.kick()
+	}
+	if orphaned && g.leads() {
+		g.txs.look()
 	}
 	if first && mutant != mutantLateDeathForgotten {
 		go g.mourn() // it may have been under way when its death became known

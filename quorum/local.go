@@ -16,6 +16,7 @@ type local struct {
 	away absence // used by the host's reporter alone
 
 	mover         *mover
+	txs           *arbiter
 	ticks, expiry timer
 
 	qmu     sync.Mutex
@@ -37,6 +38,7 @@ func newLocal(h *Host, id meta.QueueID, cfg queue.Config, log *slog.Logger) *loc
 	l := &local{host: h}
 	l.id, l.log, l.m, l.opened = id, log, queue.New(cfg), true
 	l.mover = newMover(h, l, id, l.isOpen)
+	l.txs = newArbiter(h, l, l.isOpen)
 	return l
 }
 
@@ -111,8 +113,8 @@ func (l *local) one(m *mail) {
 		l.apply(l.applied+1, queue.AppendCommandEntry(nil, now, &queue.Command{Op: queue.OpTick}))
 	}
 	expires, mayExpire := l.m.Expiry()
-	unused, first, died := l.unused, l.first, l.died
-	l.unused, l.first, l.died = false, false, false
+	unused, first, died, orphaned := l.unused, l.first, l.died, l.orphaned
+	l.unused, l.first, l.died, l.orphaned = false, false, false, false
 	l.mu.Unlock()
 	if timed {
 		l.ticks.set(l.host, due, l.tick)
@@ -122,6 +124,9 @@ func (l *local) one(m *mail) {
 	}
 	if died {
 		l.mover.kick()
+	}
+	if orphaned {
+		l.txs.look()
 	}
 	l.stream()
 	if first {

@@ -25,4 +25,5 @@ const (
 	mutantDoneUnanswered
 	mutantUnknownTargetGone
 	mutantConfirmMajority
+	mutantOpenTxsForgotten
 )

@@ -41,6 +41,7 @@ func (h *Host) reporter() {
 					run.away = make(absence)
 				}
 				h.evictAbsent(run, run.away, func(queue.NodeID) bool { return false })
+				run.txs.look()
 			}
 			return true
 		})
@@ -119,8 +120,9 @@ func (g *group) reported(node meta.NodeID, applied uint64) (behind bool) {
 	return applied < g.progress.before
 }
 
-// tend is the leader's look at the nodes that its queue serves.
+// tend is the leader's look at the nodes that its queue serves, and at what is open.
 func (g *group) tend() {
+	g.txs.look()
 	g.mu.Lock()
 	applied := g.applied
 	g.mu.Unlock()

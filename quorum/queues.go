@@ -355,7 +355,7 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 	var res DeleteResult
 	var token uint64
 	var run runner
-	if cond != 0 {
+	if cond != 0 || h.decides(id) {
 		var reply queue.Reply
 		var err error
 		if run, reply, err = h.seal(ctx, id, cond); err != nil {
@@ -384,6 +384,25 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 	return res, nil
 }
 
+// errDeciding says that a queue cannot be deleted yet.
+var errDeciding = errors.New("quorum: other queues have yet to hear that a transaction is committed")
+
+// decides tells whether other queues have to hear of a transaction from this one, as far as this node knows: a delete must wait for that, or they would take it for given up.
+func (h *Host) decides(id meta.QueueID) bool {
+	v, ok := h.slots.Load(id)
+	if !ok {
+		return false
+	}
+	run := v.(*slot).runner()
+	if run == nil || run.core() == nil {
+		return false
+	}
+	r := run.core()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m.HasDecisions()
+}
+
 // seal seals a queue for its delete, at its next leader if the present one is lost: a queue that is sealed answers its token again.
 func (h *Host) seal(ctx context.Context, id meta.QueueID, cond queue.Condition) (runner, queue.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
@@ -394,6 +413,9 @@ func (h *Host) seal(ctx context.Context, id meta.QueueID, cond queue.Condition) 
 			return nil, queue.Reply{}, err
 		}
 		reply, err := run.command(&queue.Command{Op: queue.OpSeal, Condition: cond})
+		if err == nil && reply.Code == queue.CodeDeciding {
+			err = errDeciding
+		}
 		if err == nil || errors.Is(err, ErrClosed) {
 			return run, reply, err
 		}

@@ -34,7 +34,9 @@ type replica struct {
 	cmd     queue.Command
 	unused  bool // an auto-delete queue lost its last consumer
 	died    bool // a message went to the outbox
-	first   bool // the first batch of an incarnation was applied, which may be dead by now
+	// orphaned: a session left a transaction over several queues open.
+	orphaned bool
+	first    bool // the first batch of an incarnation was applied, which may be dead by now
 
 	accounted int64                 // body bytes that the node counts for this replica
 	onDisk    func() *segment.Store // the message store, nil for a local runner; may return nil
@@ -125,6 +127,8 @@ func (r *replica) collect(result *queue.Result) {
 			r.unused = true
 		case queue.KindDead, queue.KindRelayed:
 			r.died = true
+		case queue.KindTxOrphan:
+			r.orphaned = true
 		}
 	}
 	if result != nil {

@@ -49,6 +49,9 @@ const (
 	// ClockSlewMillis is how often a node leads its clock towards the wall clock, by a tenth of it at most. Used by quorum.
 	ClockSlewMillis = 1_000
 
+	// TxAskMillis is how long a transaction over several queues may be open in one of them before its leader asks or tells the others, though the channel has not ended. Used by quorum.
+	TxAskMillis = 10_000
+
 	// MoverRetryMillis is how long a mover of dead letters waits at most before it tries again what did not go. Used by quorum.
 	MoverRetryMillis = 1_000
 

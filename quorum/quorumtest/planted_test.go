@@ -42,6 +42,9 @@ var planted = []struct {
 	{"staged messages are seen", inQueue, 18, "^TestSeeds$", `before its commit`},
 	{"a transaction is committed in part", inQueue, 20, "^TestEvictedNodeCommitsAPart$", `messages of a transaction came|messages are confirmed`},
 	{"a dead node's transaction is committed", inQueue, 21, "^TestDeadNodesTransactionIsCommitted$", `before its commit`},
+	{"who is asked about a transaction still decides", inQueue, 33, "^TestLateDecisionIsTaken$", `want code 7|acknowledged`},
+	{"a queue that decides is sealed", inQueue, 35, "^TestDeletedHomeTakesItsDecisionAlong$", `in vain`},
+	{"a decision ends with its channel", inQueue, 37, "^TestDeadCoordinatorLeavesHalfATransaction$", `acknowledged`},
 	{"confirmed before it is proposed", inQuorum, 1, "^TestSeeds$", `confirmed messages are lost|were outstanding`},
 	{"confirmed before a majority has it", inQuorum, 2, "^TestMinorityConfirms$", `a minority confirms`},
 	{"a neighbour's body is delivered", inQuorum, 3, "^TestBacklogOnDiskIsMixedUp$", `stands in the queue twice|delivered twice|stands at`},
@@ -63,6 +66,7 @@ var planted = []struct {
 	{"a dead letter goes before its target has it", inQuorum, 19, "^TestLettersGoBeforeTheyArrived$", `is there 0 times|in vain`},
 	{"a target that is not known counts as deleted", inQuorum, 20, "^TestUnknownTargetCountsAsDeleted$", `is there 0 times|in vain`},
 	{"a majority is enough for what all must have", inQuorum, 21, "^TestConfirmOfAllComesFromAMajority$", `has not what is confirmed|though a replica`},
+	{"open transactions are forgotten", inQuorum, 22, "^TestDeadCoordinatorLeavesHalfATransaction$", `in vain`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }
 
