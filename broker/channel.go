@@ -71,6 +71,7 @@ type channel struct {
 	tx             tx
 	replies        *replyConsumer // nil: it takes no replies
 	committing     *committing    // the commit that is under way, or nil
+	agreement      *agreement     // it is one over several queues, or nil
 	unacked        span[unacked]
 	unackedBytes   uint64 // the bodies of those that consumers got
 	late           int    // how many of unacked were taken back

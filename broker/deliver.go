@@ -260,6 +260,8 @@ func (ch *channel) complete(q meta.QueueID, done []quorum.Completion) (bytes, co
 			if ok {
 				err, finished = e, true
 			}
+		case tokenAgree:
+			ch.agreement.take(q, d.Token&tokenNumber, d.Reply.Code)
 		case tokenClose:
 			ch.closeAnswered()
 		case tokenRevoke:

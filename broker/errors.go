@@ -137,6 +137,18 @@ func errPartialTx() *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "partial tx completion").At(amqp.MethodTxCommit)
 }
 
+func errUnknownTx() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyInternalError, "the queue that decides about the transaction did not answer: it may be committed or not").At(amqp.MethodTxCommit)
+}
+
+func errHiddenTx() *amqp.Error {
+	return amqp.Errorf(amqp.ReplyInternalError, "committed, not yet visible").At(amqp.MethodTxCommit)
+}
+
+func errTxQueues(most int) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "transaction spans more than %d queues", most).At(amqp.MethodTxCommit)
+}
+
 func errTxBytes(most int) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, "uncommitted messages of the connection exceed %d bytes", most)
 }

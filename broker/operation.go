@@ -46,6 +46,8 @@ const (
 	tokenCredit uint64 = 5 << tokenKindShift
 	// tokenCommit belongs to the one commit that is under way.
 	tokenCommit uint64 = 6 << tokenKindShift
+	// tokenAgree carries the serial of a step of the commit over several queues that is under way.
+	tokenAgree uint64 = 7 << tokenKindShift
 )
 
 // begin makes the channel wait and returns the token for what is waited for. After what follows it, the executor must not touch the channel.

@@ -10,8 +10,8 @@ import (
 	"github.com/warrenmq/warren/quorum"
 )
 
-// Transactions. A transactional channel holds its publishes and settlements until tx.commit. Then each queue gets its part of them under one number: all of it takes effect there in one step, or
-// nothing (queue/tx.go). commit-ok is sent when all queues have answered; until then the channel is busy and later frames wait.
+// Transactions. A transactional channel holds its publishes and settlements until tx.commit. Then each queue gets its part of them under one number. In one queue all of it takes effect in one step, or
+// nothing (queue/tx.go); several queues first agree (agreement.go). commit-ok is sent when all has taken effect; until then the channel is busy and later frames wait.
 
 // tx is what a transactional channel holds. It is guarded by the channel's lock.
 type tx struct {
@@ -45,12 +45,8 @@ type heldSettlement struct {
 	outcome queue.Outcome
 }
 
-// committing is a commit that queues have not answered.
-type committing struct {
-	left         int // queues, and the executor while it submits
-	bytes, count int64
-	refused      bool
-}
+// committing is a commit that its queue has not answered.
+type committing struct{ bytes, count int64 }
 
 // TxSelect makes the channel transactional. Doing so again changes nothing.
 func (ch *channel) TxSelect(amqp.TxSelect) error {
@@ -107,8 +103,7 @@ func (ch *channel) TxCommit(amqp.TxCommit) error {
 		}
 		ch.c.b.sendReplies(m.replies, m.command.Envelope)
 	}
-	ch.commit(left, runs, n)
-	return nil
+	return ch.commit(left, runs, n)
 }
 
 // stillThere leaves out the queues that were deleted since the publish.
@@ -160,24 +155,64 @@ func (t *tx) clear(c *conn) {
 	*t = tx{n: t.n}
 }
 
-// commit submits a transaction to its queues.
-func (ch *channel) commit(messages []heldMessage, runs []settleRun, n queue.TxNumber) {
-	commit := &committing{left: 1}
-	counts := make(map[meta.QueueID]uint64) // commands per queue
+// txPart is what one queue has of a transaction.
+type txPart struct {
+	queue    meta.QueueID
+	commands uint64
+}
+
+// parts counts what each queue has of a transaction, those first in which something was settled, and what that is for the limits of the connection.
+func parts(messages []heldMessage, runs []settleRun) (list []txPart, k committing) {
+	places := make(map[meta.QueueID]int)
+	add := func(q meta.QueueID) {
+		i, ok := places[q]
+		if !ok {
+			i = len(list)
+			places[q] = i
+			list = append(list, txPart{queue: q})
+		}
+		list[i].commands++
+	}
+	for i := range runs {
+		add(runs[i].src.queue.ID)
+	}
 	for i := range messages {
 		m := &messages[i]
 		for _, queues := range [...][]meta.QueueID{m.targets, m.histories} {
-			commit.count += int64(len(queues))
-			commit.bytes += int64(len(queues)) * int64(len(m.command.Envelope))
+			k.count += int64(len(queues))
+			k.bytes += int64(len(queues)) * int64(len(m.command.Envelope))
 			for _, q := range queues {
-				counts[q]++
+				add(q)
 			}
 		}
 	}
-	for i := range runs {
-		counts[runs[i].src.queue.ID]++
+	return list, k
+}
+
+// commit submits a transaction to its queues.
+func (ch *channel) commit(messages []heldMessage, runs []settleRun, n queue.TxNumber) error {
+	list, k := parts(messages, runs)
+	if len(list) > 1+limits.TxQueuesMax {
+		return errTxQueues(1 + limits.TxQueuesMax)
 	}
-	commit.left += len(counts)
+	ch.mu.Lock()
+	ch.stats.published += uint64(len(messages))
+	ch.mu.Unlock()
+	ch.c.inflightBytes.Add(k.bytes)
+	ch.c.inflightCount.Add(k.count)
+	switch {
+	case len(list) == 0:
+		ch.reply(&amqp.TxCommitOk{})
+	case len(list) == 1:
+		ch.commitAlone(messages, runs, n, list[0], k)
+	default:
+		ch.agree(messages, runs, n, list, k)
+	}
+	return nil
+}
+
+// commitAlone submits a transaction of one queue.
+func (ch *channel) commitAlone(messages []heldMessage, runs []settleRun, n queue.TxNumber, part txPart, k committing) {
 	ch.begin(resource{}, func(_ *operation, r queue.Reply) error {
 		if r.Code != queue.CodeOK {
 			return errPartialTx()
@@ -186,21 +221,13 @@ func (ch *channel) commit(messages []heldMessage, runs []settleRun, n queue.TxNu
 		return nil
 	})
 	ch.mu.Lock()
-	ch.committing = commit
-	ch.stats.published += uint64(len(messages))
+	ch.committing = &k
 	ch.op.late = errPartialTx()
 	ch.mu.Unlock()
-	ch.c.inflightBytes.Add(commit.bytes)
-	ch.c.inflightCount.Add(commit.count)
 	ch.stage(messages, runs, n)
-	for q, count := range counts {
-		reply := queue.Reply{}
-		if err := ch.session.Submit(q, &queue.Command{Op: queue.OpTxCommit, Tx: n, To: count}, tokenCommit); err != nil {
-			reply.Code = codeOf(err)
-			ch.Completed(q, []quorum.Completion{{Token: tokenCommit, Reply: reply}})
-		}
+	if err := ch.session.Submit(part.queue, &queue.Command{Op: queue.OpTxCommit, Tx: n, To: part.commands}, tokenCommit); err != nil {
+		ch.Completed(part.queue, []quorum.Completion{{Token: tokenCommit, Reply: queue.Reply{Code: codeOf(err)}}})
 	}
-	ch.Completed(0, []quorum.Completion{{Token: tokenCommit}})
 }
 
 // stage submits the parts of a transaction. An error means that the queue is gone or the session closed: then its commit does not succeed either, or there is nothing to commit to.
@@ -222,18 +249,13 @@ func (ch *channel) stage(messages []heldMessage, runs []settleRun, n queue.TxNum
 	}
 }
 
-// commitAnsweredLocked takes the answer of one queue to a commit. When it is the last one, the publishes that are not in flight any more are returned and the operation is answered. A queue that was deleted
-// counts as one that has its part, as with confirms. Called with ch.mu held; finish must follow if finished.
+// commitAnsweredLocked takes the answer of the queue to a commit: the publishes that are not in flight any more are returned and the operation is answered. A queue that was deleted counts as one that has
+// it, as with confirms. Called with ch.mu held; finish must follow if finished.
 func (ch *channel) commitAnsweredLocked(code queue.Code) (bytes, count int64, err error, finished bool) {
 	k := ch.committing
-	k.left--
-	k.refused = k.refused || code != queue.CodeOK && code != queue.CodeGone
-	if k.left > 0 {
-		return 0, 0, nil, false
-	}
 	ch.committing = nil
 	reply := queue.Reply{}
-	if k.refused {
+	if code != queue.CodeOK && code != queue.CodeGone {
 		reply.Code = queue.CodeRejected
 	}
 	err, finished = ch.answerLocked(tokenOperation|ch.op.serial, reply)

@@ -24,6 +24,10 @@ const (
 	// QueueStartWaitMillis is how long an operation waits for a queue that is still starting before it fails. Used by broker and management.
 	QueueStartWaitMillis = 10_000
 
+	// TxAgreeMillis is how long a commit over several queues waits until they have agreed, TxHiddenMillis how long it then waits until all of them show it, before its channel is closed. Used by broker.
+	TxAgreeMillis  = 30_000
+	TxHiddenMillis = 60_000
+
 	// DrainedIdleMillis is how long after the last delivery an idle session reports what it has drained. Used by broker.
 	DrainedIdleMillis = 20
 

@@ -17,6 +17,10 @@ func TestTransactions(t *testing.T) {
 	t.Run("commit and rollback", func(t *testing.T) { each(t, b, commitAndRollback) })
 	t.Run("a queue that refuses", func(t *testing.T) { refusedTx(t, b) })
 	t.Run("no time to live", func(t *testing.T) { each(t, b, txWithoutTime) })
+	t.Run("several queues", func(t *testing.T) { each(t, b, txOverQueues) })
+	if !b.External() { // RabbitMQ does what it can and leaves the rest
+		t.Run("one of several queues refuses", func(t *testing.T) { refusedTxOverQueues(t, b) })
+	}
 }
 
 func commitAndRollback(t *testing.T, p *pair, queue string) {
@@ -121,4 +125,126 @@ func txWithoutTime(t *testing.T, p *pair, queue string) {
 	if d := harness.Receive(t, c); string(d.Body) != "4" {
 		t.Fatalf("got %s", d.Body)
 	}
+}
+
+// txOverQueues: what a transaction does in several queues is seen in none of them before the commit, and in all of them with its answer: durable and transient ones, publishes and settlements of all kinds.
+func txOverQueues(t *testing.T, p *pair, queue string) {
+	queues := []string{queue, queue + "-second", queue + "-third"}
+	for i, q := range queues[1:] {
+		if _, err := p.ch.QueueDeclare(q, i == 0, false, i != 0, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send := func(ch *amqp.Channel, q, body string) {
+		t.Helper()
+		if err := ch.PublishWithContext(t.Context(), "", q, false, false, amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := func(want ...int) {
+		t.Helper()
+		for i, q := range queues {
+			info, err := p.ch.QueueDeclarePassive(q, true, false, false, false, nil)
+			if err != nil || info.Messages != want[i] {
+				t.Fatalf("%s: %d messages (%v), want %d", q, info.Messages, err, want[i])
+			}
+		}
+	}
+	if err := p.ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := p.conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Tx(); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 5 {
+		for _, q := range queues {
+			send(tx, q, fmt.Sprint(round))
+		}
+		if err := tx.Qos(0, 0, false); err != nil { // the broker has all of it
+			t.Fatal(err)
+		}
+		counts(0, 0, 0)
+		if err := tx.TxCommit(); err != nil {
+			t.Fatal(err)
+		}
+		counts(1, 1, 1)
+		for i, q := range queues {
+			d, ok, err := tx.Get(q, false)
+			if err != nil || !ok || string(d.Body) != fmt.Sprint(round) {
+				t.Fatalf("%s: got %q, %t, %v", q, d.Body, ok, err)
+			}
+			if err := tx.Ack(d.DeliveryTag, false); err != nil {
+				t.Fatal(err)
+			}
+			send(tx, queues[(i+1)%3], "forwarded")
+		}
+		if err := tx.TxCommit(); err != nil {
+			t.Fatal(err)
+		}
+		counts(1, 1, 1)
+		for _, q := range queues {
+			if d, ok, err := tx.Get(q, true); err != nil || !ok || string(d.Body) != "forwarded" {
+				t.Fatalf("%s: got %q, %t, %v", q, d.Body, ok, err)
+			}
+		}
+	}
+}
+
+// refusedTxOverQueues: one queue has no room, so nothing happens in the others either: nothing is published, and what was settled is there again.
+func refusedTxOverQueues(t *testing.T, b *harness.Broker) {
+	ch := b.Channel(t)
+	queues := []string{"tx-in", "tx-out", "tx-full"}
+	for _, q := range queues {
+		b.DropQueue(t, q)
+		args := amqp.Table{}
+		if q == "tx-full" {
+			args = amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"}
+		}
+		if _, err := ch.QueueDeclare(q, true, false, false, false, args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send := func(q string, times int) {
+		t.Helper()
+		for range times {
+			if err := ch.PublishWithContext(t.Context(), "", q, false, false, amqp.Publishing{Body: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send("tx-in", 2)
+	b.AwaitCount(t, "tx-in", 2)
+	if err := ch.Tx(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if d, ok, err := ch.Get("tx-in", false); err != nil || !ok || ch.Ack(d.DeliveryTag, false) != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	send("tx-out", 3)
+	send("tx-full", 2)
+	err := ch.TxCommit()
+	var refused *amqp.Error
+	if !errors.As(err, &refused) || refused.Code != amqp.PreconditionFailed || refused.Reason != "PRECONDITION_FAILED - partial tx completion" {
+		t.Errorf("the commit gives %v", err)
+	}
+	b.AwaitCount(t, "tx-in", 2)
+	b.AwaitCount(t, "tx-out", 0)
+	b.AwaitCount(t, "tx-full", 0)
+	ch = b.Channel(t)
+	if err := ch.Tx(); err != nil {
+		t.Fatal(err)
+	}
+	send("tx-full", 1)
+	send("tx-out", 1)
+	if err := ch.TxCommit(); err != nil {
+		t.Fatal(err)
+	}
+	b.AwaitCount(t, "tx-full", 1)
+	b.AwaitCount(t, "tx-out", 1)
 }
