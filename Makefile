@@ -71,6 +71,7 @@ fmt: ## format all Go files
 gen: tools ## write the generated files anew
 	go generate ./...
 	go test ./config -run TestReference -count=1 -rewrite
+	go test ./meta -run TestArgumentsReference -count=1 -rewrite
 
 gen-check: tools ## fail if a generated file is not what its generator writes
 	@bash .ci/gen-check

@@ -1,6 +1,10 @@
 package management
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/warrenmq/warren/meta"
+)
 
 // What tools ask about RabbitMQ's features and extensions.
 
@@ -10,6 +14,21 @@ func emptyList(c *call) error {
 	w.EmptyArray("")
 	w.finish()
 	return nil
+}
+
+// listArguments is GET /arguments: the table of arguments and policy keys.
+func listArguments(c *call) error {
+	return list(c, meta.ArgTable(), func(a meta.Arg) string { return a.Name }, func(w *writer, a meta.Arg) {
+		w.Str("name", a.Name)
+		writeName(w, "policy_key", a.PolicyKey)
+		w.Strings("applies_to", a.Scopes())
+		w.Str("type", a.Kind.String())
+		w.Strings("choices", a.Choices())
+		w.Str("merge", a.Merge.String())
+		w.Bool("operator", a.Operator)
+		w.Str("state", a.State())
+		w.Str("description", a.Help())
+	})
 }
 
 // features are the feature flags of RabbitMQ 4.x on which tools make themselves dependent.

@@ -230,6 +230,7 @@ var operations = []operation{
 		put, "operator-policies/{vhost}/{name}", administrators, operatorPolicies.put, "Makes or changes an operator policy, which bounds what policies and arguments give", 0, "",
 		"pattern! string, definition! object, priority int, apply-to string", 0,
 	},
+	{get, "arguments", managers, listArguments, "The table of arguments and policy keys: what they take, which value counts, what they do", paged, "", "", 0},
 	{get, "parameters", managers, listParameters, "Parameters of components; for policymakers", paged, "", "", 0},
 	{get, "parameters/{component}", managers, listParameters, "Parameters of a component; for policymakers", paged, "", "", 0},
 	{get, "parameters/{component}/{vhost}", managers, listComponentIn, "Parameters of a component in a virtual host; for policymakers", paged, "", "", 0},

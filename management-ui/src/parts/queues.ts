@@ -1,4 +1,6 @@
 // How queues and what belongs to them are shown, wherever they are.
+import { get } from '../lib/api';
+import type { Kind } from '../lib/arguments';
 import { rate, value, visible } from '../lib/format';
 import { href } from '../lib/paths';
 import { rateOf } from '../lib/series';
@@ -6,21 +8,16 @@ import type { Column, Tag, Tone } from '../lib/table';
 import { t } from '../lib/text';
 import type { Consumer, Queue, Table } from '../lib/types';
 
-/** The arguments that a queue may have, for the form. */
-export const queueArguments = [
-  ['x-message-ttl', 'number'],
-  ['x-expires', 'number'],
-  ['x-max-length', 'number'],
-  ['x-max-length-bytes', 'number'],
-  ['x-overflow', 'string'],
-  ['x-dead-letter-exchange', 'string'],
-  ['x-dead-letter-routing-key', 'string'],
-  ['x-delivery-limit', 'number'],
-  ['x-max-priority', 'number'],
-  ['x-single-active-consumer', 'boolean'],
-  ['x-quorum-initial-group-size', 'number'],
-  ['x-queue-leader-locator', 'string'],
-] as const;
+/** The arguments that a queue may have and their kinds, for a form: what the broker's own table says. */
+export async function queueArguments(): Promise<[string, Kind][]> {
+  const list = await get<{ name: string; type: string; applies_to: string[]; state: string }[]>('arguments', { columns: 'name,type,applies_to,state' });
+  return list.filter((a) => a.applies_to.includes('queue') && a.state === 'served' && a.name !== 'x-queue-type').map((a) => [a.name, kindOf(a.type)]);
+}
+
+function kindOf(type: string): Kind {
+  if (type === 'integer' || type === 'milliseconds') return 'number';
+  return type.startsWith('boolean') ? 'boolean' : 'string';
+}
 
 const tones: Record<string, Tone> = { running: 'good', minority: 'bad', down: 'bad', stopped: 'bad', flow: 'warn' };
 
