@@ -47,6 +47,8 @@ const (
 	AnyArg ArgKind = 8
 	// LooseIntArg is an integer from Min to Max, or a longstr of its digits.
 	LooseIntArg ArgKind = 9
+	// ScheduleArg is a list of times: see Schedule.
+	ScheduleArg ArgKind = 10
 )
 
 // Arg is one row of the table of arguments.
@@ -84,6 +86,7 @@ const (
 	tenYearsMillis         = 10 * 365 * 24 * 3600 * 1000
 	intMax                 = 1<<63 - 1
 	priorityMax            = 255
+	multiplierMax          = 1<<31 - 1
 	bothQueues, allQueues  = QueueScope, QueueScope | StreamScope
 	bothConsumers          = ConsumerScope | StreamConsumerScope
 	queueTypeProblem       = `"unsupported queue type '%s'"`
@@ -135,6 +138,9 @@ var argTable = [...]Arg{
 	},
 	{Name: "x-delayed-retry-min", PolicyKey: "delayed-retry-min", Merge: LeastWins, Operator: true, Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
 	{Name: "x-delayed-retry-max", PolicyKey: "delayed-retry-max", Merge: LeastWins, Operator: true, Scope: bothQueues, Kind: MillisArg, Min: 1, Equivalence: true, Served: true},
+	{Name: "x-delayed-retry-multiplier", PolicyKey: "delayed-retry-multiplier", Merge: PolicyWins, Operator: true, Scope: bothQueues, Kind: IntArg, Min: 1, Max: multiplierMax, Equivalence: true, Served: true},
+	{Name: "x-delayed-retry-jitter", PolicyKey: "delayed-retry-jitter", Merge: PolicyWins, Operator: true, Scope: bothQueues, Kind: IntArg, Max: 100, Equivalence: true, Served: true},
+	{Name: "x-retry-schedule", PolicyKey: "retry-schedule", Merge: PolicyWins, Operator: true, Scope: bothQueues, Kind: ScheduleArg, BadWord: "invalid_retry_schedule", Equivalence: true, Served: true},
 	{
 		Name: "x-consumer-timeout", PolicyKey: "consumer-timeout", Merge: LeastWins, Scope: bothQueues | ConsumerScope, Kind: IntArg, Max: intMax,
 		Equivalence: true, Served: true,
@@ -278,6 +284,10 @@ func (a *Arg) problem(v amqp.Value) string {
 	case LooseBoolArg:
 		if _, ok := LooseBool(v); !ok {
 			return unacceptable(v)
+		}
+	case ScheduleArg:
+		if _, ok := Schedule(v); !ok {
+			return a.BadWord
 		}
 	case TextArg, WordArg, AgeArg:
 		s, ok := v.AsString()

@@ -15,17 +15,19 @@ func args(fields ...any) Arguments {
 	return NewArguments(t)
 }
 
+type argumentsCase struct {
+	queueType string
+	args      Arguments
+	reason    Reason
+	field     string
+	detail    string
+}
+
 // The tails are RabbitMQ's to the letter: clients' tests compare them.
 func TestQueueArgumentsAreRefusedInRabbitWords(t *testing.T) {
 	i, s, long := amqp.Int32, amqp.Longstr, amqp.Int64
 	const ttl, dlx, dlk = "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key"
-	cases := []struct {
-		queueType string
-		args      Arguments
-		reason    Reason
-		field     string
-		detail    string
-	}{
+	cases := []argumentsCase{
 		{"classic", args(ttl, i(0)), ReasonOK, "", ""},
 		{"classic", args(ttl, long(tenYearsMillis)), ReasonOK, "", ""},
 		{"classic", args(ttl, i(-1)), ReasonInvalidArg, ttl, "{value_negative,-1}"},
@@ -78,6 +80,22 @@ func TestQueueArgumentsAreRefusedInRabbitWords(t *testing.T) {
 		{"classic", args("x-cache-persistence", s("paper")), ReasonInvalidArg, "x-cache-persistence", "invalid_cache_persistence"},
 		{"classic", args("x-unknown", amqp.Void(), "x-priority", s("not for queues")), ReasonOK, "", ""},
 	}
+	checkQueueArguments(t, cases)
+}
+
+func TestRetryArguments(t *testing.T) {
+	s, i := amqp.Longstr, amqp.Int32
+	checkQueueArguments(t, []argumentsCase{
+		{"classic", args("x-retry-schedule", amqp.Array(i(1000), i(5000))), ReasonOK, "", ""},
+		{"quorum", args("x-retry-schedule", s("1s,10s")), ReasonOK, "", ""},
+		{"quorum", args("x-retry-schedule", s("soon")), ReasonInvalidArg, "x-retry-schedule", "invalid_retry_schedule"},
+		{"quorum", args("x-delayed-retry-multiplier", i(0)), ReasonInvalidArg, "x-delayed-retry-multiplier", "{value_zero,0}"},
+		{"quorum", args("x-delayed-retry-jitter", i(101)), ReasonInvalidArg, "x-delayed-retry-jitter", "{max_value_exceeded,101}"},
+	})
+}
+
+func checkQueueArguments(t *testing.T, cases []argumentsCase) {
+	t.Helper()
 	for _, c := range cases {
 		got := CheckQueueArguments(c.queueType, c.args)
 		if got.Reason != c.reason || got.Field != c.field || got.Detail != c.detail {
@@ -96,6 +114,8 @@ func TestConsumerArguments(t *testing.T) {
 		{"quorum", "x-priority", amqp.Longstr("3"), `invalid-arg "expected integer, got longstr"`},
 		{"classic", "x-stream-offset", amqp.Longstr("first"), "arg-of-other-type rabbit_classic_queue"},
 		{"stream", "x-stream-offset", amqp.Longstr("first"), "ok"},
+		{"quorum", "x-consumer-timeout", amqp.Int32(0), "ok"},
+		{"classic", "x-consumer-timeout", amqp.Int32(-1), "invalid-arg {value_negative,-1}"},
 		{"classic", "x-cancel-on-ha-failover", amqp.Bool(true), "ok"},
 		{"classic", "x-anything", amqp.Bool(true), "ok"},
 	} {

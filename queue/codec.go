@@ -384,7 +384,7 @@ func appendConfig(dst []byte, c *Config) []byte {
 	for _, b := range c.switches() {
 		dst = codec.AppendBool(dst, *b)
 	}
-	return dst
+	return codec.AppendBytes(dst, []byte(c.RetrySchedule))
 }
 
 // The octet behind the priorities of an encoded Config. configLimits says that limits follow; without any they are left out.
@@ -394,8 +394,8 @@ const (
 )
 
 // limits and switches list what follows, in the order in which it is encoded.
-func (c *Config) limits() [10]*Limit {
-	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout, &c.DedupTTL, &c.DedupSize}
+func (c *Config) limits() [12]*Limit {
+	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout, &c.DedupTTL, &c.DedupSize, &c.RetryMultiplier, &c.RetryJitter}
 }
 
 func (c *Config) switches() [7]*bool {
@@ -424,6 +424,7 @@ func readConfig(r *codec.Reader, c *Config) {
 	for _, b := range c.switches() {
 		*b = r.Bool()
 	}
+	c.RetrySchedule = readSchedule(r)
 	if *c == (Config{Version: c.Version, PriorityMax: c.PriorityMax, PriorityDefault: c.PriorityDefault, AutoDelete: c.AutoDelete}) {
 		r.Fail(codec.ErrMalformed) // equal ones have one form
 	}

@@ -18,9 +18,12 @@ type Config struct {
 	// DeliveryLimit is how often a message may come back as a failure; the next failure is its death. CountReturns counts every return, as RabbitMQ did before 4.3.
 	DeliveryLimit Limit
 	CountReturns  bool
-	// Retry says which messages wait when they come back: RetryMin milliseconds for each failure, at least for one, at most RetryMax, or RetryMin if that is absent.
-	Retry              RetryType
-	RetryMin, RetryMax Limit
+	// Retry says which messages wait when they come back: RetryMin milliseconds for each failure, at least for one, at most RetryMax, or RetryMin if that is absent. With RetryMultiplier it is RetryMin times
+	// that for each time but the first that somebody had the message, at most RetryMax if that is there. RetrySchedule goes before all that. RetryJitter is by how many percent the wait may be shorter.
+	Retry                        RetryType
+	RetryMin, RetryMax           Limit
+	RetryMultiplier, RetryJitter Limit
+	RetrySchedule                Schedule
 	// DeadLetter: messages that die go to the outbox; else they are gone. ParkPoison does the same for those that die of DeliveryLimit.
 	DeadLetter, ParkPoison bool
 	// SingleActive: one consumer at a time gets messages, the one of the highest priority that has waited longest.

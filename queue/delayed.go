@@ -2,33 +2,6 @@ package queue
 
 import "github.com/google/btree"
 
-// RetryType says which messages wait before they are tried again. The numbers stand in logs: only add at the end.
-type RetryType uint8
-
-const (
-	// RetryAtOnce: none.
-	RetryAtOnce RetryType = 0
-	// RetryAll: all that come back.
-	RetryAll RetryType = 1
-	// RetryFailed: those that come back as a failure.
-	RetryFailed RetryType = 2
-	// RetryReturned: those that come back and count as no failure.
-	RetryReturned RetryType = 3
-)
-
-// comeback tells why an unacked message comes back; not persisted.
-type comeback uint8
-
-// The values are not persisted.
-const (
-	// unseen: no client was shown it, or nobody knows.
-	unseen comeback = 0
-	// returned: a client gave it back.
-	returned comeback = 1
-	// failure: a client failed at it.
-	failure comeback = 2
-)
-
 // asleep is a message that waits for its time.
 type asleep struct {
 	until  int64 // in milliseconds
@@ -71,22 +44,6 @@ func (d *delayed) each(visit func(x *asleep)) {
 		})
 	}
 }
-
-// retryDelay is how long a message that comes back waits, in milliseconds.
-func (m *Machine) retryDelay(x *record, how comeback) int64 {
-	if t := m.cfg.Retry; t == RetryAtOnce || how == unseen || t == RetryFailed && how != failure || t == RetryReturned && how != returned {
-		return 0
-	}
-	first, _ := m.cfg.RetryMin.Get()
-	most, ok := m.cfg.RetryMax.Get()
-	if !ok {
-		most = first
-	}
-	return int64(min(min(first, delayMax)*max(1, uint64(x.failures)), most, delayMax))
-}
-
-// delayMax is the longest wait, in milliseconds: a thousand years.
-const delayMax = 1000 * 366 * 24 * 3600 * 1000
 
 // wake makes messages ready whose time has come.
 func (m *Machine) wake() {

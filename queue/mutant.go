@@ -44,6 +44,8 @@ const (
 	mutantTimeoutSplitsOrder
 	mutantTimeoutSettledTwice
 	mutantTimeoutCounts
+	mutantScheduleOffByOne
+	mutantJitterForgotten
 	mutantReturnsHalfGathered
 	mutantIDFreedEarly
 	mutantIDKnownThoughRefused

@@ -334,12 +334,7 @@ func (o *oracle) putBack(x *oMessage, how comeback) {
 	if !slices.Contains(kinds[o.cfg.Retry], how) {
 		return
 	}
-	delay, _ := o.cfg.RetryMin.Get()
-	most, ok := o.cfg.RetryMax.Get()
-	if !ok {
-		most = delay
-	}
-	if delay = min(delay*max(1, uint64(x.failures)), most); delay > 0 {
+	if delay := o.retryDelay(x); delay > 0 {
 		x.place, x.until = oDelayed, o.seen+int64(delay)
 	}
 }

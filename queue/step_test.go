@@ -110,7 +110,7 @@ var conditionNames = []struct {
 
 // How scripts name Config.limits and Config.switches.
 var (
-	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout", "dedup-ttl", "dedup-size"}
+	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout", "dedup-ttl", "dedup-size", "retry-multiplier", "retry-jitter"}
 	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay", "dedup"}
 )
 
@@ -238,6 +238,10 @@ func configString(c *Config) string {
 			b.WriteString(" " + switchNames[i])
 		}
 	}
+	for i, n := range c.RetrySchedule.Millis() {
+		b.WriteString([]string{",", " retry-schedule="}[1-min(i, 1)])
+		fmt.Fprint(&b, n)
+	}
 	return b.String()
 }
 
@@ -249,6 +253,13 @@ func parseConfig(l *script.Line) Config {
 	}
 	for i, on := range c.switches() {
 		*on = l.Has(switchNames[i])
+	}
+	if list := l.Text("retry-schedule", ""); list != "" {
+		var millis []uint64
+		for _, n := range strings.Split(list, ",") {
+			millis = append(millis, uint64(l.ParseInt(n)))
+		}
+		c.RetrySchedule = ScheduleOf(millis)
 	}
 	return c
 }

@@ -41,6 +41,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 	}{
 		{"x-message-ttl", &cfg.MessageTTL}, {"x-max-length", &cfg.MaxLength}, {"x-max-length-bytes", &cfg.MaxLengthBytes}, {"x-expires", &cfg.Expires},
 		{"x-delivery-limit", &cfg.DeliveryLimit}, {"x-delayed-retry-min", &cfg.RetryMin}, {"x-delayed-retry-max", &cfg.RetryMax},
+		{"x-delayed-retry-multiplier", &cfg.RetryMultiplier}, {"x-delayed-retry-jitter", &cfg.RetryJitter},
 		{"x-consumer-timeout", &cfg.ConsumerTimeout},
 	} {
 		if n, ok := intArgument(q, l.name); ok {
@@ -56,14 +57,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 	case "reject-publish-dlx":
 		cfg.Overflow = queue.RejectPublishDLX
 	}
-	switch textArgument(q, "x-delayed-retry-type") {
-	case "all":
-		cfg.Retry = queue.RetryAll
-	case "failed":
-		cfg.Retry = queue.RetryFailed
-	case "returned":
-		cfg.Retry = queue.RetryReturned
-	}
+	setRetry(q, &cfg)
 	cfg.CountReturns = textArgument(q, "x-delivery-limit-counts") == "all"
 	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
 		cfg.SingleActive, _ = v.AsBool()
@@ -83,6 +77,27 @@ func queueConfig(q *meta.Queue) queue.Config {
 	_, cfg.DeadLetter = q.Effective("x-dead-letter-exchange")
 	cfg.ParkPoison = cfg.DeliveryLimit != 0 && !cfg.DeadLetter
 	return cfg
+}
+
+// setRetry says which messages wait before they are tried again. Settings that RabbitMQ has not turn it on by themselves.
+func setRetry(q *meta.Queue, cfg *queue.Config) {
+	if v, ok := q.Effective("x-retry-schedule"); ok {
+		if millis, ok := meta.Schedule(v); ok {
+			cfg.RetrySchedule = queue.ScheduleOf(millis)
+		}
+	}
+	switch textArgument(q, "x-delayed-retry-type") {
+	case "all":
+		cfg.Retry = queue.RetryAll
+	case "failed":
+		cfg.Retry = queue.RetryFailed
+	case "returned":
+		cfg.Retry = queue.RetryReturned
+	case "":
+		if cfg.RetrySchedule != "" || cfg.RetryMultiplier != 0 {
+			cfg.Retry = queue.RetryAll
+		}
+	}
 }
 
 // ConsumerTimeoutMillis tells how long a consumer of the queue with these arguments may keep a delivery, 0: for ever. Its own argument goes before what the queue says.

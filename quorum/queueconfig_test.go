@@ -33,3 +33,51 @@ func TestConfigUnderPolicies(t *testing.T) {
 		t.Errorf("replicas begin with %+v, want %+v", first, declared)
 	}
 }
+
+// TestConfigOfRetries: a multiplier or a schedule has all wait that come back, unless the type says otherwise; least and most alone do nothing, as in RabbitMQ.
+func TestConfigOfRetries(t *testing.T) {
+	for _, c := range []struct {
+		arguments amqp.Table
+		want      queue.Config
+	}{
+		{amqp.Table{{Key: "x-delayed-retry-min", Value: amqp.Int32(10)}}, queue.Config{RetryMin: queue.LimitOf(10)}},
+		{amqp.Table{{Key: "x-delayed-retry-min", Value: amqp.Int32(10)}, {Key: "x-delayed-retry-multiplier", Value: amqp.Int32(2)}, {Key: "x-delayed-retry-jitter", Value: amqp.Int32(5)}},
+			queue.Config{Retry: queue.RetryAll, RetryMin: queue.LimitOf(10), RetryMultiplier: queue.LimitOf(2), RetryJitter: queue.LimitOf(5)}},
+		{amqp.Table{{Key: "x-retry-schedule", Value: amqp.Longstr("1s,1m")}}, queue.Config{Retry: queue.RetryAll, RetrySchedule: queue.ScheduleOf([]uint64{1000, 60_000})}},
+		{amqp.Table{{Key: "x-retry-schedule", Value: amqp.Longstr("1s")}, {Key: "x-delayed-retry-type", Value: amqp.Longstr("failed")}},
+			queue.Config{Retry: queue.RetryFailed, RetrySchedule: queue.ScheduleOf([]uint64{1000})}},
+		{amqp.Table{{Key: "x-retry-schedule", Value: amqp.Longstr("1s")}, {Key: "x-delayed-retry-type", Value: amqp.Longstr("disabled")}}, queue.Config{RetrySchedule: queue.ScheduleOf([]uint64{1000})}},
+	} {
+		if got := queueConfig(&meta.Queue{Type: meta.TypeClassic, Arguments: meta.NewArguments(c.arguments)}); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.arguments, got, c.want)
+		}
+	}
+}
+
+// TestConsumerTimeoutMillis: the consumer's own timeout goes before the queue's, which is that of its argument or policy, whichever is less, or else that of its type; 0 is none.
+func TestConsumerTimeoutMillis(t *testing.T) {
+	timeout := func(n int64) amqp.Table { return amqp.Table{{Key: "x-consumer-timeout", Value: amqp.Int64(n)}} }
+	for _, c := range []struct {
+		kind            string
+		queue, consumer amqp.Table
+		policy          int64
+		want            int64
+	}{
+		{kind: meta.TypeQuorum, want: limits.ConsumerTimeoutMillis},
+		{kind: meta.TypeClassic, want: 0},
+		{kind: meta.TypeQuorum, queue: timeout(7_200_000), want: 7_200_000},
+		{kind: meta.TypeQuorum, queue: timeout(50), policy: 70, want: 50},
+		{kind: meta.TypeClassic, queue: timeout(50), policy: 30, want: 30},
+		{kind: meta.TypeQuorum, policy: 70, consumer: timeout(90), want: 90},
+		{kind: meta.TypeQuorum, consumer: timeout(0), want: 0},
+		{kind: meta.TypeQuorum, queue: timeout(0), want: 0},
+	} {
+		q := meta.Queue{Type: c.kind, Arguments: meta.NewArguments(c.queue)}
+		if c.policy > 0 {
+			q.Policies = meta.Attached{Policy: "p", Definition: meta.NewArguments(amqp.Table{{Key: "consumer-timeout", Value: amqp.Int64(c.policy)}})}
+		}
+		if got := ConsumerTimeoutMillis(&q, c.consumer); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package queue
+
+// retryDelay is how long a message waits that came back, the oracle's way.
+func (o *oracle) retryDelay(x *oMessage) (delay uint64) {
+	least, _ := o.cfg.RetryMin.Get()
+	most, bound := o.cfg.RetryMax.Get()
+	factor, grows := o.cfg.RetryMultiplier.Get()
+	list := o.cfg.RetrySchedule.Millis()
+	switch {
+	case len(list) > 0 && int(x.acquired) > len(list):
+		delay = list[len(list)-1]
+	case len(list) > 0:
+		delay = list[x.acquired-1]
+	case grows:
+		delay = least
+		for range x.acquired - 1 {
+			if delay *= factor; bound && delay > most { // the histories are too short for more
+				break
+			}
+		}
+		if bound {
+			delay = min(delay, most)
+		}
+	case bound:
+		delay = min(least*max(1, uint64(x.failures)), most)
+	default:
+		delay = least
+	}
+	if percent, ok := o.cfg.RetryJitter.Get(); ok {
+		delay -= chance(uint64(x.seq), x.acquired) % (delay*percent/100 + 1)
+	}
+	return delay
+}
