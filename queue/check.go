@@ -73,14 +73,17 @@ func (k *checker) ready() {
 			k.meet(&k.readySeqs, f.seq)
 			total.add(&record{bytes: f.bytes, flags: f.flags})
 		})
+		place := Seq(0)
 		visitOthers(l, func(x record) bool {
+			k.need(x.place > place && x.place < k.m.nextSeq && x.place >= x.seq && x.born <= k.m.seenMillis, "message %d stands at %d behind %d", x.seq, x.place, place)
+			place = x.place
 			k.need(int(x.priority) == i, "message %d of priority %d stands at %d", x.seq, x.priority, i)
 			k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", x.seq, x.flags)
 			k.meet(&k.readySeqs, x.seq)
 			total.add(&x)
 			if x.due != 0 {
 				timers++
-				k.need(r.timers != nil && r.timers.Has(timer{due: x.due, seq: x.seq}), "message %d has no timer", x.seq)
+				k.need(r.timers != nil && r.timers.Has(timer{due: x.due, place: x.place}), "message %d has no timer", x.seq)
 			}
 			return true
 		})
@@ -157,7 +160,9 @@ func (k *checker) delayed() {
 	d := &k.m.delayed
 	var total sums
 	d.each(func(x *asleep) {
-		k.need(x.record.flags&^(FlagPersistent|FlagRedelivered) == 0, "delayed message %d has flags %x", x.record.seq, x.record.flags)
+		r := &x.record
+		k.need(r.flags&^(FlagPersistent|FlagRedelivered|FlagDelay) == 0, "delayed message %d has flags %x", r.seq, r.flags)
+		k.need(r.flags&FlagDelay == 0 && r.acquired > 0 || r.flags&FlagDelay != 0 && r.acquired == 0 && r.place == r.seq && r.born == x.until, "message %d waits until %d, is to be ready at %d", r.seq, x.until, r.born)
 		k.meet(&k.delayedSeqs, x.record.seq)
 		total.add(&x.record)
 	})
@@ -210,9 +215,12 @@ func (k *checker) staged(messages []record) {
 	last, born := Seq(0), int64(0)
 	for i := range messages {
 		x := &messages[i]
-		k.need(x.seq > last && x.born >= born && x.born <= k.m.seenMillis, "staged message %d stands behind %d", x.seq, last)
-		k.need(x.flags&^(FlagPersistent|FlagRedelivered) == 0 && x.acquired|x.failures == 0, "staged message %d has flags %x or was acquired", x.seq, x.flags)
-		last, born = x.seq, x.born
+		later := x.flags&FlagDelay != 0
+		k.need(x.seq > last && x.place == x.seq && (later || x.born >= born && x.born <= k.m.seenMillis), "staged message %d stands behind %d", x.seq, last)
+		k.need(x.flags&^(FlagPersistent|FlagRedelivered|FlagDelay) == 0 && x.acquired|x.failures == 0, "staged message %d has flags %x or was acquired", x.seq, x.flags)
+		if last = x.seq; !later {
+			born = x.born
+		}
 		k.meet(&k.awaySeqs, x.seq)
 		k.waits.add(x.seq)
 	}

@@ -7,7 +7,7 @@ import (
 
 // Flags that a command of an Op may carry; every other one is malformed.
 const (
-	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration | FlagImmediate | FlagDedup
+	enqueueFlags   = FlagPersistent | FlagHasPriority | FlagRedelivered | FlagHasExpiration | FlagImmediate | FlagDedup | FlagDelay
 	subscribeFlags = FlagNoAck | FlagExclusive | FlagLimited
 	getFlags       = FlagNoAck
 	conditionsAll  = IfUnused | IfEmpty | IfAutoDelete | IfExpired
@@ -15,7 +15,7 @@ const (
 
 // IsBatched tells whether commands of this Op travel in pipeline batches (the others travel alone).
 func (op Op) IsBatched() bool {
-	return op >= OpEnqueue && op <= OpCredit || op >= OpTxPrepare && op <= OpTxFinish || op == OpMove || op == OpTouch
+	return op >= OpEnqueue && op <= OpExpedite || op >= OpTxPrepare && op <= OpTxFinish || op == OpMove || op == OpTouch
 }
 
 // IsKnown tells whether this machine understands the Op.
@@ -42,6 +42,9 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	case OpDrained, OpSessionClose:
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, c.To)
+	case OpUnschedule, OpExpedite:
+		dst = codec.AppendUvarint(dst, c.To)
+		dst = codec.AppendBytes(dst, c.Envelope)
 	case OpCredit:
 		dst = codec.AppendUvarint(dst, uint64(c.Session))
 		dst = codec.AppendUvarint(dst, uint64(c.Limit))
@@ -110,6 +113,10 @@ func appendEnqueue(dst []byte, c *Command) []byte {
 	if c.Flags&FlagHasExpiration != 0 {
 		dst = codec.AppendUvarint(dst, c.Expiration)
 	}
+	if c.Flags&FlagDelay != 0 {
+		dst = codec.AppendBool(dst, c.DelayUntil)
+		dst = codec.AppendUvarint(dst, c.Delay)
+	}
 	if c.Flags&FlagDedup != 0 {
 		dst = appendID(dst, c.ID)
 	}
@@ -141,6 +148,10 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 	case OpDrained, OpSessionClose:
 		c.Session = readSession(&r)
 		c.To = r.Uvarint()
+	case OpUnschedule, OpExpedite:
+		if c.To, c.Envelope = r.Uvarint(), r.Bytes(); r.Err() == nil && !validPick(c) {
+			r.Fail(codec.ErrMalformed)
+		}
 	case OpCredit:
 		c.Session = readSession(&r)
 		c.Limit = readUint32(&r)
@@ -188,6 +199,12 @@ func decodeEnqueue(r *codec.Reader, c *Command) {
 	}
 	if c.Flags&FlagHasExpiration != 0 {
 		if c.Expiration = r.Uvarint(); c.Expiration > numberMax {
+			r.Fail(codec.ErrMalformed)
+		}
+	}
+	if c.Flags&FlagDelay != 0 {
+		c.DelayUntil = r.Bool()
+		if c.Delay = r.Uvarint(); c.Delay > numberMax {
 			r.Fail(codec.ErrMalformed)
 		}
 	}

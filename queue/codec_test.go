@@ -41,6 +41,10 @@ var encodings = []struct {
 	{Command{Op: OpTxCommit, Session: 1, Tx: 9, To: 130}, "0c" + "01" + "09" + "8201"},
 	{Command{Op: OpCredit, Session: 1, Limit: 300}, "0d" + "01" + "ac02"},
 	{Command{Op: OpCredit, Session: 1, Limit: NoLimit}, "0d" + "01" + "ffffffff0f"},
+	{Command{Op: OpEnqueue, Flags: FlagHasExpiration | FlagDelay, Expiration: 1, Delay: 300, Envelope: []byte{}}, "01" + "c002" + "01" + "00ac02" + "00" + "00" + "00"},
+	{Command{Op: OpEnqueue, Flags: FlagDelay, Delay: 300, DelayUntil: true, Envelope: []byte{}}, "01" + "8002" + "01ac02" + "00" + "00" + "00"},
+	{Command{Op: OpUnschedule, Envelope: AppendDelayed(AppendDelayed(nil, 300, 2), 1, 3)}, "0e" + "00" + "05" + "ac0202" + "0103"},
+	{Command{Op: OpExpedite, To: 3, Envelope: []byte{}}, "0f" + "03" + "00"},
 	{Command{Op: OpSubscribe, Session: 1, Consumer: 2, Flags: FlagLimited}, "02" + "20" + "01" + "02" + "00" + "00" + "00" + "00000000" + "00"},
 	{Command{Op: OpEnqueue, Flags: FlagImmediate, BodyBytes: 1, Envelope: []byte("x")}, "01" + "8001" + "00" + "01" + "01" + "78"},
 	{Command{Op: OpMove, Peer: 1024, Reason: ReasonMoved, To: 300, Envelope: []byte{}}, "13" + "8008" + "20" + "ac02" + "00"},
@@ -89,7 +93,7 @@ func TestCommandEncoding(t *testing.T) {
 
 func TestMalformedCommands(t *testing.T) {
 	for _, s := range []string{
-		"00", "0e", "1f", "3f", "ff", // unknown ops
+		"00", "0e" + "00" + "00", "0f" + "01" + "020101", "0e" + "00" + "01" + "01", "1f", "3f", "ff", // unknown ops
 		"02" + "80" + "01" + "01" + "000000" + "00000000",                                                      // unknown flag
 		"01" + "08" + "01" + "00" + "00",                                                                       // flag of another op
 		"01" + "00" + "01" + "8080808010" + "00",                                                               // body of 2^32 bytes

@@ -70,6 +70,10 @@ const (
 	// without acknowledgement and answers to a Get neither count nor wait. More than the limit may be outstanding when it is lowered. It takes back the mark that the session wants more (KindReady). Reply.A =
 	// how many are unsettled, B = how many messages are ready, if but for the limit one would go to the session (then the mark is set again), else 0. An unknown session is fine. Fields: Session, Limit.
 	OpCredit Op = 13
+	// OpUnschedule drops delayed messages, OpExpedite makes them ready now: those of Envelope, a list of AppendDelayed, or the first To by time, either as far as one entry's work goes. Those that are not
+	// delayed (any more) are passed over. Reply.A = how many there were. Fields: To, Envelope.
+	OpUnschedule Op = 14
+	OpExpedite   Op = 15
 	// OpMove moves ready messages to queue Peer: those that Envelope names (AppendSeqs), without any the first To of the queue. Who is not ready is passed over, and it ends when the entry's work is used
 	// up; named ones are at most MoveMax. Reply.A = how many were moved; CodeLimit if there are too many targets. Fields: Peer, Reason (Moved, Redriven), To, Envelope.
 	OpMove Op = 19
@@ -152,6 +156,8 @@ const (
 	FlagHasExpiration Flags = 1 << 6
 	// FlagImmediate asks for the message to go to a consumer at once or not at all.
 	FlagImmediate Flags = 1 << 7
+	// FlagDelay says that the message is to become ready later: Delay milliseconds after it is applied, or with DelayUntil at the time Delay.
+	FlagDelay Flags = 1 << 8
 	// FlagDedup says that the message has an ID, by which a queue that deduplicates knows it again.
 	FlagDedup Flags = 1 << 9
 )
@@ -211,6 +217,9 @@ type Command struct {
 	BodyBytes uint32
 	// Expiration is how long the message may be ready, in milliseconds, at most 2^62.
 	Expiration uint64
+	// Delay and DelayUntil count with FlagDelay. A wait is at most a thousand years.
+	Delay      uint64
+	DelayUntil bool
 	// ID counts with FlagDedup.
 	ID       DedupID
 	From, To uint64

@@ -36,6 +36,15 @@ func (d *delayed) next() (asleep, bool) {
 	return d.messages.Min()
 }
 
+// remove takes out a message that is there.
+func (d *delayed) remove(x *asleep) {
+	if mutant != mutantWakesTwice {
+		d.messages.Delete(*x)
+	}
+	d.seqs.remove(x.record.seq)
+	d.sums.sub(&x.record)
+}
+
 func (d *delayed) each(visit func(x *asleep)) {
 	if d.messages != nil {
 		d.messages.Ascend(func(x asleep) bool {
@@ -46,16 +55,51 @@ func (d *delayed) each(visit func(x *asleep)) {
 }
 
 // wake makes messages ready whose time has come.
-func (m *Machine) wake() {
+func (m *Machine) wake(out []Effect) []Effect {
 	for m.budget.returns > 0 {
 		x, ok := m.delayed.next()
-		if !ok || x.until > m.seenMillis {
-			return
+		if !ok || x.until > m.seenMillis && mutant != mutantWakesEarly {
+			return out
 		}
 		m.budget.returns--
-		m.delayed.messages.DeleteMin()
-		m.delayed.seqs.remove(x.record.seq)
-		m.delayed.sums.sub(&x.record)
-		m.ready.putBack(&x.record)
+		out = m.rouse(&x, out)
 	}
+	return out
 }
+
+// rouse makes a delayed message ready. One that nobody had yet takes the place and the age of one that has just come: it stands behind all that became ready before it, and its time to live begins. One that
+// waited for another try goes back to its place. Limits of length do not hold it back, for it was confirmed long ago: where they refuse publishes the queue is longer for a while.
+func (m *Machine) rouse(x *asleep, out []Effect) []Effect {
+	m.delayed.remove(x)
+	r := &x.record
+	if r.flags&FlagDelay != 0 {
+		r.flags &^= FlagDelay
+		if r.due != 0 {
+			r.due += m.seenMillis - r.born
+		}
+		r.born = m.seenMillis
+		if mutant != mutantWakesToOldPlace {
+			r.place = m.nextSeq
+			m.nextSeq++
+		}
+	}
+	if m.cfg.Relay {
+		return m.relay(r, out)
+	}
+	m.ready.putBack(r)
+	return out
+}
+
+// schedule is when the message of an Enqueue is to become ready.
+func (m *Machine) schedule(cmd *Command) int64 {
+	switch {
+	case cmd.Flags&FlagDelay == 0:
+		return m.seenMillis
+	case cmd.DelayUntil:
+		return max(m.seenMillis, int64(min(cmd.Delay, timeMax)))
+	}
+	return m.seenMillis + int64(min(cmd.Delay, delayMax))
+}
+
+// timeMax bounds the times that messages can be scheduled for.
+const timeMax = numberMax / 2

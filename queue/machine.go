@@ -169,6 +169,8 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 		return m.finishTx(p, cmd, out)
 	case OpCredit:
 		return m.credit(p, cmd, out)
+	case OpUnschedule, OpExpedite:
+		return m.pick(cmd, out)
 	case OpMove:
 		return m.move(cmd, out)
 	}
@@ -244,7 +246,7 @@ func (m *Machine) after(out []Effect) []Effect {
 
 // distribute lets messages die that are due and gives others to consumers.
 func (m *Machine) distribute(out []Effect) []Effect {
-	m.wake()
+	out = m.wake(out)
 	ok, out := m.expire(out)
 	if ok { // else the head may be dead
 		out = m.assign(out)
@@ -276,7 +278,8 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	if to == nil && cmd.Flags&FlagImmediate != 0 && mutant != mutantImmediateWaits {
 		return Reply{Code: CodeNoConsumers}, out
 	}
-	full := to == nil && !m.cfg.Relay && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
+	later := x.flags&FlagDelay != 0
+	full := to == nil && !later && !m.cfg.Relay && m.cfg.Overflow != DropHead && m.isOver(1, uint64(x.bytes))
 	if identified && (!full || mutant == mutantIDKnownThoughRefused) {
 		m.accept(cmd.ID, x.seq)
 	}
@@ -298,6 +301,9 @@ func (m *Machine) enqueue(cmd *Command, index uint32, patient bool, out []Effect
 	case to != nil:
 		m.budget.assignments--
 		return Reply{}, m.deliver(to, &x, out)
+	case later:
+		m.delayed.add(x.born, &x)
+		return Reply{}, out
 	case m.cfg.Relay:
 		return Reply{}, m.relay(&x, out)
 	}
@@ -313,7 +319,7 @@ func (m *Machine) relay(x *record, out []Effect) []Effect {
 
 // taker returns the consumer that gets a message as it comes, nil if it has to wait: what assign would do next, without the way through ready, where what has no time to live would die.
 func (m *Machine) taker(x *record) *consumer {
-	if m.ready.sums.n > 0 || m.sealed || m.cfg.Relay || m.budget.assignments == 0 {
+	if m.ready.sums.n > 0 || x.flags&FlagDelay != 0 || m.sealed || m.cfg.Relay || m.budget.assignments == 0 {
 		return nil
 	}
 	return m.roster.pick(x.bytes)
@@ -321,7 +327,10 @@ func (m *Machine) taker(x *record) *consumer {
 
 // newRecord describes the message of an Enqueue, for the next position.
 func (m *Machine) newRecord(cmd *Command) record {
-	x := record{seq: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered), born: m.seenMillis}
+	x := record{seq: m.nextSeq, place: m.nextSeq, bytes: cmd.BodyBytes, priority: m.cfg.PriorityDefault, flags: cmd.Flags & (FlagPersistent | FlagRedelivered), born: m.schedule(cmd)}
+	if x.born > m.seenMillis {
+		x.flags |= FlagDelay
+	}
 	if cmd.Flags&FlagHasPriority != 0 {
 		x.priority = cmd.Priority
 	}

@@ -394,7 +394,9 @@ func (g *generator) commands(id PipelineID) []Command {
 	case n < 95:
 		c = Command{Op: []Op{OpQuery, OpTouch}[g.IntN(2)]}
 	case n < 97:
-		c = g.move()
+		if c = g.move(); g.limits && g.IntN(2) == 0 {
+			c = g.pick()
+		}
 	default:
 		c.Op, c.To = OpSessionClose, near(s.lastD)
 	}
@@ -416,6 +418,9 @@ func (g *generator) enqueues() (many []Command) {
 	if g.limits && g.IntN(4) == 0 {
 		c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1, 999, 1000, 5000, 20000}[g.IntN(6)]
 	}
+	if g.limits {
+		g.delay(&c, 4)
+	}
 	for range 1 + g.IntN(g.bulk) {
 		g.identify(&c)
 		many = append(many, c)
@@ -427,7 +432,7 @@ func (g *generator) enqueues() (many []Command) {
 func TestModelReaches(t *testing.T) {
 	met := map[string]bool{}
 	missing := strings.Split("op 16,op 17,op 18,op 41,op 42,op 43,code deciding,effect 11,"+
-		"op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
+		"op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 14,op 15,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
 		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,code duplicate,sweeping true,window true,window false,effect 1,effect 2,effect 3,effect 4,effect 5,effect 7,effect 8,effect 9,effect 13,"+
 		"returning true,gathering true,dropped true,assignable true,overdue true", ",")
 	for seed := uint64(0); seed < modelSeedsDefault && len(missing) > 0; seed++ {

@@ -66,7 +66,7 @@ func (r *ready) take(seqs []Seq, visit func(x *record) bool) {
 				return false
 			}
 			if x.due != 0 && mutant != mutantTakenTimerKept {
-				r.timers.Delete(timer{due: x.due, seq: x.seq})
+				r.timers.Delete(timer{due: x.due, place: x.place})
 			}
 			r.seqs.remove(x.seq)
 			r.sums.sub(x)
@@ -86,7 +86,7 @@ func (l *level) take(priority uint8, seqs []Seq, visit func(x *record) bool) {
 			if l.others == nil {
 				continue
 			}
-			if x, ok := l.others.Get(record{seq: seqs[next]}); ok {
+			if x, ok := l.others.Get(record{place: seqs[next]}); ok {
 				if going = visit(&x); going {
 					l.others.Delete(x)
 				}
@@ -162,7 +162,7 @@ func (l *level) behind(priority uint8, after Seq, count int, out []Peeked) []Pee
 		return len(out) < before+count
 	})
 	if others := 0; l.others != nil {
-		l.others.AscendGreaterOrEqual(record{seq: after + 1}, func(x record) bool {
+		l.others.AscendGreaterOrEqual(record{place: after + 1}, func(x record) bool {
 			out = append(out, x.peeked(nil, 0))
 			others++
 			return others < count

@@ -19,7 +19,7 @@ func (o *oracle) move(c *Command) Reply {
 	named := decodeSeqs(c.Envelope)
 	moved := uint64(0)
 	for _, x := range o.in(oReady) {
-		if len(named) > 0 && !slices.Contains(named, x.seq) || len(named) == 0 && moved == c.To {
+		if len(named) > 0 && !slices.Contains(named, x.at) || len(named) == 0 && moved == c.To {
 			continue
 		}
 		if o.deaths == 0 {
@@ -41,7 +41,7 @@ func (o *oracle) move(c *Command) Reply {
 func (o *oracle) scan(priority int, after Seq, count int) string {
 	var b strings.Builder
 	for _, x := range o.in(oReady) {
-		if count > 0 && (int(x.priority) < priority || int(x.priority) == priority && x.seq > after) {
+		if count > 0 && (int(x.priority) < priority || int(x.priority) == priority && x.at > after) {
 			b.WriteString(peekString([]Peeked{x.peeked()}))
 			count--
 		}

@@ -51,5 +51,9 @@ const (
 	mutantIDKnownThoughRefused
 	mutantWindowRefreshed
 	mutantSnapshotOmitsIDs
+	mutantWakesEarly
+	mutantWakesTwice
+	mutantWakesToOldPlace
+	mutantSnapshotOmitsDelayed
 	mutantsEnd
 )

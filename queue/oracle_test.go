@@ -3,6 +3,8 @@ package queue
 import (
 	"slices"
 	"sort"
+
+	"github.com/warrenmq/warren/internal/codec"
 )
 
 // The oracle is the queue as one would explain it: one list of messages, one list of consumers, and a loop over them for every question. It knows nothing of pages, heaps, chunks or
@@ -33,6 +35,8 @@ type oMessage struct {
 	noAck                        bool
 	deliveryCount, acquiredCount uint32
 	born, due                    int64
+	at                           Seq    // its place among the others
+	later                        bool   // it was to be ready later, and was not yet
 	until                        int64  // while it is delayed
 	deadline                     int64  // while it is out
 	failed                       bool   // while it is returning
@@ -181,6 +185,8 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			o.work()
 			return Reply{A: s.lastD}
 		}
+	case OpUnschedule, OpExpedite:
+		return o.pick(c)
 	case OpCredit:
 		if s != nil {
 			s.limit, s.wants = c.Limit, false
@@ -198,7 +204,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 }
 
 func (o *oracle) message(c *Command) *oMessage {
-	x := &oMessage{seq: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0, born: o.seen}
+	x := &oMessage{seq: o.next, at: o.next, bytes: c.BodyBytes, priority: o.cfg.PriorityDefault, persistent: c.Flags&FlagPersistent != 0, marked: c.Flags&FlagRedelivered != 0, born: o.seen}
 	if c.Flags&FlagHasPriority != 0 {
 		x.priority = c.Priority
 	}
@@ -207,6 +213,12 @@ func (o *oracle) message(c *Command) *oMessage {
 		x.due = o.seen + int64(c.Expiration)
 	}
 	x.id, x.identified = c.ID, c.Flags&FlagDedup != 0
+	if c.Flags&FlagDelay != 0 {
+		if x.until = int64(c.Delay); !c.DelayUntil {
+			x.until += o.seen
+		}
+		x.later = x.until > o.seen
+	}
 	return x
 }
 
@@ -220,7 +232,7 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 	if k == nil && c.Flags&FlagImmediate != 0 {
 		return Reply{Code: CodeNoConsumers}
 	}
-	full := k == nil && !o.cfg.Relay && o.cfg.Overflow != DropHead && o.over(1, uint64(x.bytes))
+	full := k == nil && !x.later && !o.cfg.Relay && o.cfg.Overflow != DropHead && o.over(1, uint64(x.bytes))
 	var reply Reply
 	if full {
 		reply.Code = CodeRejected
@@ -243,6 +255,8 @@ func (o *oracle) enqueue(c *Command, index uint32, patient bool) Reply {
 		o.die(x, ReasonMaxLength)
 	} else if k != nil {
 		o.give(x, k)
+	} else if x.later {
+		x.place = oDelayed
 	} else if o.cfg.Relay {
 		o.relay(x)
 	}
@@ -257,7 +271,7 @@ func (o *oracle) relay(x *oMessage) {
 
 // taker is who gets a message without waiting.
 func (o *oracle) taker(x *oMessage) *oConsumer {
-	if len(o.in(oReady)) > 0 || o.sealed || o.cfg.Relay || o.assign == 0 {
+	if len(o.in(oReady)) > 0 || o.sealed || x.later || o.cfg.Relay || o.assign == 0 {
 		return nil
 	}
 	return o.chosen(x)
@@ -295,7 +309,7 @@ func (o *oracle) dueNow() []*oMessage {
 		}
 	}
 	sort.SliceStable(own, func(i, j int) bool {
-		return own[i].due < own[j].due || own[i].due == own[j].due && own[i].seq < own[j].seq
+		return own[i].due < own[j].due || own[i].due == own[j].due && own[i].at < own[j].at
 	})
 	return append(own, late...)
 }
@@ -341,16 +355,69 @@ func (o *oracle) putBack(x *oMessage, how comeback) {
 
 // wake makes delayed messages ready, those that were due first first.
 func (o *oracle) wake() {
+	for _, x := range o.asleep() {
+		if x.until <= o.seen && o.returns > 0 {
+			o.returns--
+			o.rouse(x)
+		}
+	}
+}
+
+// asleep lists the delayed messages in the order in which they are to be ready.
+func (o *oracle) asleep() []*oMessage {
 	xs := o.in(oDelayed)
 	sort.Slice(xs, func(i, j int) bool {
 		return xs[i].until < xs[j].until || xs[i].until == xs[j].until && xs[i].seq < xs[j].seq
 	})
-	for _, x := range xs {
-		if x.until <= o.seen && o.returns > 0 {
-			o.returns--
-			x.place = oReady
+	return xs
+}
+
+// rouse makes a delayed message ready: one that was to be ready later is as if it had just come.
+func (o *oracle) rouse(x *oMessage) {
+	if x.later {
+		x.at, x.later = o.next, false
+		o.next++
+		if x.due != 0 {
+			x.due += o.seen - x.born
+		}
+		x.born = o.seen
+	}
+	x.place = oReady
+	if o.cfg.Relay {
+		o.relay(x)
+	}
+}
+
+// pick drops delayed messages or makes them ready.
+func (o *oracle) pick(c *Command) Reply {
+	var named []*oMessage
+	for r := codec.NewReader(c.Envelope); r.Len() > 0; {
+		until, seq := int64(r.Uvarint()), Seq(r.Uvarint())
+		for _, x := range o.in(oDelayed) {
+			if x.until == until && x.seq == seq {
+				named = append(named, x)
+			}
 		}
 	}
+	if all := o.asleep(); c.To > 0 {
+		named = all[:min(int(c.To), len(all))]
+	}
+	picked := uint64(0)
+	for _, x := range named {
+		if o.returns == 0 || x.place != oDelayed {
+			continue // or named twice
+		}
+		o.returns--
+		picked++
+		if c.Op == OpExpedite {
+			o.rouse(x)
+		} else {
+			o.remove(x)
+			x.place = oReady
+			o.release(x.seq)
+		}
+	}
+	return Reply{A: picked}
 }
 
 func (o *oracle) session(p *oPipeline, id SessionID) *oSession {
@@ -546,7 +613,9 @@ func (o *oracle) in(place oPlace) []*oMessage {
 			xs = append(xs, x)
 		}
 	}
-	sort.SliceStable(xs, func(i, j int) bool { return xs[i].priority > xs[j].priority })
+	sort.Slice(xs, func(i, j int) bool {
+		return xs[i].priority > xs[j].priority || xs[i].priority == xs[j].priority && xs[i].at < xs[j].at
+	})
 	return xs
 }
 

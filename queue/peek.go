@@ -11,14 +11,18 @@ import (
 
 // Peeked is what a look shows of a message. The body is the shell's.
 type Peeked struct {
-	Seq         Seq
+	Seq Seq
+	// Place is where it stands among the others; it differs from Seq if the message was to become ready later, and was.
+	Place       Seq
 	Bytes       uint32
 	Priority    uint8
 	Redelivered bool
 	// DeliveryCount is how often it was returned as a failure.
 	DeliveryCount uint32
-	// EnqueuedMillis is when it came, ExpiresMillis when it expires by its own expiration, 0 if it has none.
+	// EnqueuedMillis is when it came, or became ready if that was to be later, ExpiresMillis when it expires by its own expiration, 0 if it has none.
 	EnqueuedMillis, ExpiresMillis int64
+	// UntilMillis is when a delayed message is to be ready; 0 for any other.
+	UntilMillis int64
 	// Session of an incarnation of a node holds the message, for Consumer or, if that is 0, by a Get. All are zero for a ready message and for one that is on its way back from an ended session.
 	Node        NodeID
 	BootCounter uint64
@@ -49,15 +53,15 @@ func (m *Machine) PeekUnacked(offset, count int) []Peeked {
 	}
 	m.eachUnacked(func(x *record, _ *session, _ ConsumerID) {
 		l := &levels[x.priority]
-		if l.n++; l.n == 1 || x.seq < l.first {
-			l.first = x.seq
+		if l.n++; l.n == 1 || x.place < l.first {
+			l.first = x.place
 		}
 	})
 	var out []Peeked
 	for p := len(levels) - 1; p >= 0; p-- {
 		below := func(seq Seq) (n int) {
 			m.eachUnacked(func(x *record, _ *session, _ ConsumerID) {
-				if int(x.priority) == p && x.seq < seq {
+				if int(x.priority) == p && x.place < seq {
 					n++
 				}
 			})
@@ -65,7 +69,7 @@ func (m *Machine) PeekUnacked(offset, count int) []Peeked {
 		}
 		out = peekLevel(out, &offset, count, levels[p].n, levels[p].first, m.nextSeq, below, func(from, to Seq, out []Peeked) []Peeked {
 			m.eachUnacked(func(x *record, s *session, id ConsumerID) {
-				if int(x.priority) == p && x.seq >= from && x.seq < to {
+				if int(x.priority) == p && x.place >= from && x.place < to {
 					out = append(out, x.peeked(s, id))
 				}
 			})
@@ -96,7 +100,7 @@ func peekLevel(out []Peeked, offset *int, count, size int, first, next Seq, belo
 }
 
 func sortPeeked(list []Peeked) {
-	slices.SortFunc(list, func(a, b Peeked) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(list, func(a, b Peeked) int { return cmp.Compare(a.Place, b.Place) })
 }
 
 // ranked is a set of size seqs from first to below next, of which no more is known than how many are below a seq.
@@ -135,7 +139,7 @@ func (r *ranked) before(n uint64) Seq {
 
 // peeked describes a message that a session holds, or none if s is nil.
 func (r *record) peeked(s *session, id ConsumerID) Peeked {
-	x := Peeked{Seq: r.seq, Bytes: r.bytes, Priority: r.priority, DeliveryCount: r.failures, EnqueuedMillis: r.born, ExpiresMillis: r.due, Consumer: id}
+	x := Peeked{Seq: r.seq, Place: r.place, Bytes: r.bytes, Priority: r.priority, DeliveryCount: r.failures, EnqueuedMillis: r.born, ExpiresMillis: r.due, Consumer: id}
 	acquired := r.acquired
 	if s != nil {
 		x.Node, x.BootCounter, x.Session = s.pipeline.id.Node, s.pipeline.id.Boot.Counter, s.id
@@ -172,7 +176,7 @@ func (l *level) first() Seq {
 	}
 	if l.others != nil {
 		if x, ok := l.others.Min(); ok {
-			seq = min(seq, x.seq)
+			seq = min(seq, x.place)
 		}
 	}
 	return seq
@@ -182,7 +186,7 @@ func (l *level) first() Seq {
 func (l *level) below(seq Seq) int {
 	n := l.fresh.below(seq)
 	if l.others != nil {
-		l.others.AscendLessThan(record{seq: seq}, func(record) bool {
+		l.others.AscendLessThan(record{place: seq}, func(record) bool {
 			n++
 			return true
 		})
@@ -193,7 +197,7 @@ func (l *level) below(seq Seq) int {
 // between appends the messages of a level with from <= seq < to, in any order.
 func (l *level) between(priority uint8, from, to Seq, out []Peeked) []Peeked {
 	if l.others != nil {
-		l.others.AscendRange(record{seq: from}, record{seq: to}, func(x record) bool {
+		l.others.AscendRange(record{place: from}, record{place: to}, func(x record) bool {
 			out = append(out, x.peeked(nil, 0))
 			return true
 		})

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,6 +13,12 @@ func peekString(list []Peeked) string {
 	var b strings.Builder
 	for _, x := range list {
 		fmt.Fprintf(&b, "peek #%d priority=%d bytes=%d redelivered=%t count=%d enqueued=%d", x.Seq, x.Priority, x.Bytes, x.Redelivered, x.DeliveryCount, x.EnqueuedMillis)
+		if x.Place != x.Seq {
+			fmt.Fprintf(&b, " place=%d", x.Place)
+		}
+		if x.UntilMillis != 0 {
+			fmt.Fprintf(&b, " until=%d", x.UntilMillis)
+		}
 		if x.ExpiresMillis != 0 {
 			fmt.Fprintf(&b, " expires=%d", x.ExpiresMillis)
 		}
@@ -24,7 +32,30 @@ func peekString(list []Peeked) string {
 
 // peeked is what a look should show of a message that nobody has.
 func (x *oMessage) peeked() Peeked {
-	return Peeked{Seq: x.seq, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due}
+	return Peeked{Seq: x.seq, Place: x.at, Priority: x.priority, Bytes: x.bytes, Redelivered: x.acquired > 0 || x.marked, DeliveryCount: x.failures, EnqueuedMillis: x.born, ExpiresMillis: x.due}
+}
+
+// byPlace lists all messages by their place.
+func (o *oracle) byPlace() []*oMessage {
+	xs := slices.Clone(o.messages)
+	slices.SortFunc(xs, func(a, b *oMessage) int { return cmp.Compare(a.at, b.at) })
+	return xs
+}
+
+// peekDelayed is what a look at the delayed messages should show.
+func (o *oracle) peekDelayed(until int64, seq Seq, count int) string {
+	var list []Peeked
+	for _, x := range o.asleep() {
+		if len(list) == count || x.until < until || x.until == until && x.seq < seq {
+			continue
+		}
+		y := x.peeked()
+		if y.UntilMillis = x.until; x.later {
+			y.EnqueuedMillis, y.ExpiresMillis = 0, 0
+		}
+		list = append(list, y)
+	}
+	return peekString(list)
 }
 
 // peek is what a look should show: a part of the oracle's list.
@@ -36,7 +67,7 @@ func (o *oracle) peek(unacked bool, offset, count int) string {
 		}
 	}
 	for p := 255; p >= 0; p-- {
-		for _, x := range o.messages {
+		for _, x := range o.byPlace() {
 			if !unacked || x.place == oReady || x.place == oStaged || x.place == oDead || x.place == oDelayed || x.place == oOut && x.noAck || int(x.priority) != p {
 				continue
 			}
@@ -67,6 +98,10 @@ func comparePeeks(m *Machine, o *oracle) error {
 		if got, want := peekString(look(offset, count)), o.peek(unacked, offset, count); got != want {
 			return fmt.Errorf("peek unacked=%t offset=%d count=%d:\n%swant\n%s", unacked, offset, count, got, want)
 		}
+	}
+	until, seq := int64(random.IntN(100*stepMillis)), Seq(random.IntN(4))
+	if got, want := peekString(m.PeekDelayed(until, seq, count)), o.peekDelayed(until, seq, count); got != want {
+		return fmt.Errorf("peek delayed from %d #%d count=%d:\n%swant\n%s", until, seq, count, got, want)
 	}
 	priority, after := random.IntN(7), Seq(random.IntN(int(m.nextSeq)))
 	if got, want := peekString(m.ScanReady(priority, after, count)), o.scan(priority, after, count); got != want {

@@ -18,20 +18,20 @@ func newTree[T any](less btree.LessFunc[T]) *btree.BTreeG[T] {
 }
 
 // level is the ready messages of one priority. Messages that were neither assigned nor staged and have no expiration of their own come in order of seq and stand in fresh; all
-// others stand in others. The head of the level is the one with the lower seq of the two fronts, so a returned message is back at its original position.
+// others stand in others. The head of the level is the one with the lower place of the two fronts, so a returned message is back at its original position.
 type level struct {
 	fresh  fifo
-	others *btree.BTreeG[record] // by seq; nil until it is needed
+	others *btree.BTreeG[record] // by place; nil until it is needed
 }
 
 // timer says when a ready message expires by its own expiration.
 type timer struct {
 	due      int64
-	seq      Seq
+	place    Seq
 	priority uint8
 }
 
-func byDue(a, b timer) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
+func byDue(a, b timer) bool { return a.due < b.due || a.due == b.due && a.place < b.place }
 
 // ready is all messages that wait for a consumer: one level per priority, the highest first.
 type ready struct {
@@ -71,14 +71,14 @@ func (r *ready) putBack(x *record) {
 	}
 	l := r.at(x.priority)
 	if l.others == nil {
-		l.others = newTree(bySeq)
+		l.others = newTree(byPlace)
 	}
 	l.others.ReplaceOrInsert(*x)
 	if x.due != 0 {
 		if r.timers == nil {
 			r.timers = newTree(byDue)
 		}
-		r.timers.ReplaceOrInsert(timer{x.due, x.seq, x.priority})
+		r.timers.ReplaceOrInsert(timer{x.due, x.place, x.priority})
 	}
 	r.note(x)
 }
@@ -116,7 +116,7 @@ func (r *ready) peek(x *record) { r.peekAt(r.top(), x) }
 func (r *ready) peekAt(priority uint8, x *record) {
 	l := &r.levels[priority]
 	if l.others != nil {
-		if o, ok := l.others.Min(); ok && (l.fresh.n == 0 || o.seq < l.fresh.peek().seq) {
+		if o, ok := l.others.Min(); ok && (l.fresh.n == 0 || o.place < l.fresh.peek().seq) {
 			*x = o
 			return
 		}
@@ -130,10 +130,10 @@ func (r *ready) drop(x *record) {
 	if l.fresh.n > 0 && l.fresh.peek().seq == x.seq {
 		l.fresh.drop()
 	} else {
-		l.others.Delete(record{seq: x.seq})
+		l.others.Delete(record{place: x.place})
 	}
 	if x.due != 0 && mutant != mutantTimerKept {
-		r.timers.Delete(timer{due: x.due, seq: x.seq})
+		r.timers.Delete(timer{due: x.due, place: x.place})
 	}
 	if l.size() == 0 {
 		r.filled[x.priority/64] &^= 1 << (x.priority % 64)
@@ -149,7 +149,7 @@ func (r *ready) timed(x *record) bool {
 	}
 	t, ok := r.timers.Min()
 	if ok {
-		*x, _ = r.levels[t.priority].others.Get(record{seq: t.seq})
+		*x, _ = r.levels[t.priority].others.Get(record{place: t.place})
 	}
 	return ok
 }

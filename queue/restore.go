@@ -54,6 +54,7 @@ type restorer struct {
 	m       *Machine
 	version uint8
 	waits   seqSet // messages that are staged, which hold no id yet
+	places  seqSet // those that are no seqs
 }
 
 // need notes a damage unless ok.
@@ -94,19 +95,26 @@ func (r *restorer) head() {
 // totalsBefore3 is how many totals there were before version 3.
 const totalsBefore3 = 9
 
-// record reads all of a record but its seq, which the caller makes of the returned distance. born is what the record's time of birth is told from.
+// record reads all of a record but its place, which the caller makes of the returned distance and puts it there. born is what the record's time of birth is told from.
 func (r *restorer) record(priority uint8, born int64) (distance uint64, x record) {
 	distance = r.Uvarint()
 	x.priority = priority
 	x.bytes = readUint32(&r.Reader)
 	flags := r.Uint8()
+	if flags&recordHasPlace != 0 {
+		x.seq = Seq(r.Uvarint())
+		r.need(x.seq > 0, "place of a record")
+	}
 	if r.version < 3 {
-		r.need(flags&recordHasDue == 0, "flags of a record")
+		r.need(flags&(recordHasDue|recordHasPlace) == 0, "flags of a record")
 		x.born = r.m.seenMillis
 	} else {
 		x.born = born + unzigzag(r.Uvarint())
 	}
-	x.flags = Flags(flags &^ (recordHasCounts | recordHasDue))
+	x.flags = Flags(flags &^ (recordHasCounts | recordHasDue | recordHasPlace | recordIsLater))
+	if flags&recordIsLater != 0 {
+		x.flags |= FlagDelay
+	}
 	if flags&recordHasCounts != 0 {
 		x.acquired = readUint32(&r.Reader)
 		x.failures = readUint32(&r.Reader)
@@ -116,14 +124,22 @@ func (r *restorer) record(priority uint8, born int64) (distance uint64, x record
 		x.due = int64(r.Uvarint())
 		r.need(x.due > 0, "expiration of a record")
 	}
-	r.need(x.flags&^recordFlags == 0, "flags of a record")
-	r.need(x.born >= 0 && x.born <= r.m.seenMillis, "birth of a record")
+	r.need(x.flags&^(recordFlags|FlagDelay) == 0 && (x.flags&FlagDelay == 0 || x.acquired|x.failures == 0 && r.version >= 3), "flags of a record")
+	r.need(x.born >= 0 && (x.born <= r.m.seenMillis || x.flags&FlagDelay != 0 && x.born <= r.m.seenMillis+timeMax), "birth of a record")
 	return distance, x
 }
 
+// put gives a record that was read its place.
+func (x *record) put(place Seq) { x.place, x.seq = place, place-x.seq }
+
 // admit checks that a message may exist and is in no other place.
-func (r *restorer) admit(seq Seq) bool {
-	r.need(seq > 0 && seq < r.m.nextSeq && !r.m.Has(seq) && !r.m.dropped.has(seq), "seq of a message")
+func (r *restorer) admit(x *record) bool {
+	m := r.m
+	r.need(x.seq > 0 && x.seq <= x.place && x.place < m.nextSeq && !m.Has(x.seq) && !m.dropped.has(x.seq) && !r.places.has(x.seq), "seq of a message")
+	if x.place != x.seq && r.Err() == nil {
+		r.need(!m.Has(x.place) && !m.dropped.has(x.place) && !r.places.has(x.place), "place of a message")
+		r.places.add(x.place)
+	}
 	return r.Err() == nil
 }
 
@@ -140,13 +156,13 @@ func (r *restorer) ready() {
 			distance, x := r.record(uint8(priority), born)
 			r.need(x.born >= born, "order of births")
 			born = x.born
-			r.need(distance > 0 && x.flags&(FlagNoAck|flagFailed) == 0, "ready message")
+			r.need(distance > 0 && x.flags&(FlagNoAck|flagFailed|FlagDelay) == 0, "ready message")
 			seq += Seq(distance)
-			x.seq = seq
-			if !r.admit(seq) {
+			x.put(seq)
+			if !r.admit(&x) {
 				return
 			}
-			if x.acquired|x.failures == 0 && x.due == 0 {
+			if x.acquired|x.failures == 0 && x.due == 0 && x.place == x.seq {
 				r.m.ready.push(&x)
 			} else {
 				r.m.ready.putBack(&x)
@@ -166,9 +182,9 @@ func (r *restorer) returning() {
 	for i := 0; i < n; i++ {
 		priority := r.Uint8()
 		distance, x := r.record(priority, 0)
-		x.seq = Seq(distance)
+		x.put(Seq(distance))
 		r.need(x.flags&FlagNoAck == 0 && x.acquired > 0, "returning message")
-		if !r.admit(x.seq) {
+		if !r.admit(&x) {
 			return
 		}
 		r.need(i == 0 || last.before(&x), "order of returning messages")
@@ -189,10 +205,11 @@ func (r *restorer) delayed() {
 		x := asleep{until: last.until + int64(r.Uvarint())}
 		priority := r.Uint8()
 		distance, rec := r.record(priority, last.record.born)
-		rec.seq = last.record.seq + Seq(unzigzag(distance))
+		rec.put(last.record.place + Seq(unzigzag(distance)))
 		x.record = rec
+		r.need(rec.flags&FlagDelay == 0 && rec.acquired > 0 || rec.flags&FlagDelay != 0 && rec.place == rec.seq && rec.born == x.until, "time of a delayed message")
 		r.need(x.until > 0 && (i == 0 || byUntil(last, x)) && rec.flags&(FlagNoAck|flagFailed) == 0, "delayed message")
-		if !r.admit(rec.seq) {
+		if !r.admit(&rec) {
 			return
 		}
 		r.m.delayed.add(x.until, &x.record)
@@ -216,12 +233,13 @@ func (r *restorer) outbox() {
 		p.left = readUint32(&r.Reader)
 		p.died = last.died + unzigzag(r.Uvarint())
 		distance, x := r.record(priority, last.record.born)
-		x.seq = last.record.seq + Seq(unzigzag(distance))
+		x.put(last.record.place + Seq(unzigzag(distance)))
 		p.record = x
+		r.need(x.flags&FlagDelay == 0, "delayed entry")
 		r.need(step > 0 && p.n > last.n && p.n <= o.last && (p.reason == ReasonRelayed || p.reason.IsDeath() || p.reason.isMove()) && x.flags&(FlagNoAck|flagFailed) == 0, "entry of the outbox")
 		r.need(uint64(p.left) <= uint64(r.m.bounds.lanes) && (p.left == 1 || !p.reason.isMove()), "targets of an entry")
 		r.need(p.died >= 0 && p.died <= r.m.seenMillis, "time of a death")
-		if !r.admit(x.seq) {
+		if !r.admit(&x) {
 			return
 		}
 		o.put(p)
@@ -427,7 +445,7 @@ func (r *restorer) tx(s *session) {
 	s.tx = t
 }
 
-func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (uint64, Seq, int64) {
+func (r *restorer) delivery(s *session, lastD uint64, lastPlace Seq, born int64) (uint64, Seq, int64) {
 	step := r.Uvarint()
 	d := lastD + step
 	id := readConsumer(&r.Reader)
@@ -437,14 +455,14 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (
 	}
 	priority := r.Uint8()
 	distance, x := r.record(priority, born)
-	x.seq = lastSeq + Seq(unzigzag(distance))
+	x.put(lastPlace + Seq(unzigzag(distance)))
 	r.need(step > 0 && d > lastD && d <= s.lastD && id <= s.lastConsumer && x.acquired > 0 && x.flags&flagFailed == 0, "delivery")
 	r.need(!x.isNoAck() || d > s.drained, "drained delivery without acknowledgement")
 	r.need(deadline == 0 || deadline > 0 && !x.isNoAck() && s.check > 0 && s.check <= max(deadline, r.m.seenMillis+checkGapMillis), "deadline of a delivery")
 	c := s.consumer(id)
 	r.need(c == nil || c.noAck == x.isNoAck(), "delivery of the other kind")
-	if !r.admit(x.seq) {
-		return d, x.seq, x.born
+	if !r.admit(&x) {
+		return d, x.place, x.born
 	}
 	s.out.add(d, delivery{record: x, deadline: deadline, consumer: id}, &r.m.pool)
 	r.m.away.add(x.seq)
@@ -455,7 +473,7 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (
 		}
 	}
 	if c == nil {
-		return d, x.seq, x.born
+		return d, x.place, x.born
 	}
 	if !x.isNoAck() {
 		c.unsettled++
@@ -464,7 +482,7 @@ func (r *restorer) delivery(s *session, lastD uint64, lastSeq Seq, born int64) (
 		c.undrained++
 		c.undrainedBytes += uint64(x.bytes)
 	}
-	return d, x.seq, x.born
+	return d, x.place, x.born
 }
 
 // waiting links the consumers that have credit in the order of the snapshot.

@@ -11,6 +11,10 @@ const snapshotVersion = 3
 const (
 	recordHasCounts = 0x80
 	recordHasDue    = 0x40
+	// recordHasPlace marks one whose place is not its seq.
+	recordHasPlace = 0x20
+	// recordIsLater marks one with FlagDelay, which has no place in the octet.
+	recordIsLater = 0x02
 )
 
 // recordFlags are the flags that a record may have.
@@ -59,7 +63,7 @@ func (t *totals) values() [15]*uint64 {
 	}
 }
 
-// appendRecord appends a record whose priority is known. Its seq is told by its distance from another, its time of birth by that from an earlier record's.
+// appendRecord appends a record whose priority is known. Its place is told by its distance from another, its seq by that from its place, its time of birth by that from an earlier record's.
 func appendRecord(dst []byte, distance uint64, born int64, x *record) []byte {
 	dst = codec.AppendUvarint(dst, distance)
 	dst = codec.AppendUvarint(dst, uint64(x.bytes))
@@ -70,7 +74,16 @@ func appendRecord(dst []byte, distance uint64, born int64, x *record) []byte {
 	if x.due != 0 {
 		flags |= recordHasDue
 	}
+	if x.place != x.seq {
+		flags |= recordHasPlace
+	}
+	if x.flags&FlagDelay != 0 {
+		flags |= recordIsLater
+	}
 	dst = append(dst, flags)
+	if x.place != x.seq {
+		dst = codec.AppendUvarint(dst, uint64(x.place-x.seq))
+	}
 	dst = codec.AppendUvarint(dst, zigzag(x.born-born))
 	if flags&recordHasCounts != 0 {
 		dst = codec.AppendUvarint(dst, uint64(x.acquired))
@@ -82,7 +95,7 @@ func appendRecord(dst []byte, distance uint64, born int64, x *record) []byte {
 	return dst
 }
 
-// appendTo appends the levels that have messages, by priority ascending, and in each the messages by seq.
+// appendTo appends the levels that have messages, by priority ascending, and in each the messages by place.
 func (r *ready) appendTo(dst []byte) []byte {
 	filled := 0
 	for i := range r.levels {
@@ -97,23 +110,23 @@ func (r *ready) appendTo(dst []byte) []byte {
 			dst = codec.AppendUvarint(dst, uint64(n))
 			last, born := Seq(0), int64(0)
 			r.levels[i].each(uint8(i), func(x *record) {
-				dst = appendRecord(dst, uint64(x.seq-last), born, x)
-				last, born = x.seq, x.born
+				dst = appendRecord(dst, uint64(x.place-last), born, x)
+				last, born = x.place, x.born
 			})
 		}
 	}
 	return dst
 }
 
-// each visits the messages of a level in order of seq.
+// each visits the messages of a level in order of place.
 func (l *level) each(priority uint8, visit func(x *record)) {
 	var x record // one for all: visit makes it escape
 	others := func(before Seq) {
 		if l.others == nil {
 			return
 		}
-		l.others.AscendGreaterOrEqual(record{seq: x.seq + 1}, func(o record) bool {
-			if o.seq >= before {
+		l.others.AscendGreaterOrEqual(record{place: x.place + 1}, func(o record) bool {
+			if o.place >= before {
 				return false
 			}
 			x = o
@@ -134,18 +147,21 @@ func (r *returning) appendTo(dst []byte) []byte {
 	dst = codec.AppendUvarint(dst, uint64(r.gathering))
 	for _, x := range r.sorted() {
 		dst = append(dst, x.priority)
-		dst = appendRecord(dst, uint64(x.seq), 0, &x)
+		dst = appendRecord(dst, uint64(x.place), 0, &x)
 	}
 	return dst
 }
 
 func (d *delayed) appendTo(dst []byte) []byte {
+	if mutant == mutantSnapshotOmitsDelayed {
+		return codec.AppendUvarint(dst, 0)
+	}
 	dst = codec.AppendUvarint(dst, d.sums.n)
 	last := asleep{}
 	d.each(func(x *asleep) {
 		dst = codec.AppendUvarint(dst, uint64(x.until-last.until))
 		dst = append(dst, x.record.priority)
-		dst = appendRecord(dst, zigzag(int64(x.record.seq-last.record.seq)), last.record.born, &x.record)
+		dst = appendRecord(dst, zigzag(int64(x.record.place-last.record.place)), last.record.born, &x.record)
 		last = *x
 	})
 	return dst
@@ -163,7 +179,7 @@ func (o *outbox) appendTo(dst []byte) []byte {
 		dst = append(dst, byte(p.reason), p.record.priority)
 		dst = codec.AppendUvarint(dst, uint64(p.left))
 		dst = codec.AppendUvarint(dst, zigzag(p.died-last.died))
-		dst = appendRecord(dst, zigzag(int64(p.record.seq-last.record.seq)), last.record.born, &p.record)
+		dst = appendRecord(dst, zigzag(int64(p.record.place-last.record.place)), last.record.born, &p.record)
 		last = *p
 	})
 	dst = codec.AppendUvarint(dst, uint64(len(o.lanes)))
@@ -246,14 +262,14 @@ func (s *session) appendTo(dst []byte) []byte {
 		return codec.AppendUvarint(dst, 0)
 	}
 	dst = codec.AppendUvarint(dst, uint64(s.out.n))
-	lastD, lastSeq, born := uint64(0), Seq(0), int64(0)
+	lastD, lastPlace, born := uint64(0), Seq(0), int64(0)
 	s.out.each(func(d uint64, x *delivery) {
 		dst = codec.AppendUvarint(dst, d-lastD)
 		dst = codec.AppendUvarint(dst, uint64(x.consumer))
 		dst = codec.AppendUvarint(dst, uint64(x.deadline))
 		dst = append(dst, x.priority)
-		dst = appendRecord(dst, zigzag(int64(x.seq-lastSeq)), born, &x.record)
-		lastD, lastSeq, born = d, x.seq, x.born
+		dst = appendRecord(dst, zigzag(int64(x.place-lastPlace)), born, &x.record)
+		lastD, lastPlace, born = d, x.place, x.born
 	})
 	return dst
 }

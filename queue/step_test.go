@@ -189,6 +189,8 @@ func commandString(c *Command) string {
 	case OpSessionClose:
 		fmt.Fprintf(&b, "close s%d", c.Session)
 		pair("to", int64(c.To))
+	case OpUnschedule, OpExpedite:
+		b.WriteString(pickString(c))
 	case OpCredit:
 		fmt.Fprintf(&b, "credit s%d", c.Session)
 		if c.Limit != NoLimit {
@@ -362,6 +364,11 @@ func parseEnqueue(l *script.Line, flags Flags) Command {
 	if e := l.Int("expiration", -1); e >= 0 {
 		c.Flags, c.Expiration = c.Flags|FlagHasExpiration, uint64(e)
 	}
+	for _, word := range [...]string{"delay", "until"} {
+		if d := l.Int(word, -1); d >= 0 {
+			c.Flags, c.Delay, c.DelayUntil = c.Flags|FlagDelay, uint64(d), word == "until"
+		}
+	}
 	if id := l.Int("id", -1); id >= 0 {
 		c.Flags, c.ID = c.Flags|FlagDedup, scriptID(uint64(id))
 	}
@@ -382,6 +389,9 @@ func enqueueString(c *Command) string {
 	}
 	if c.Flags&FlagHasExpiration != 0 {
 		fmt.Fprintf(&b, " expiration=%d", c.Expiration)
+	}
+	if c.Flags&FlagDelay != 0 {
+		fmt.Fprintf(&b, " %s=%d", map[bool]string{false: "delay", true: "until"}[c.DelayUntil], c.Delay)
 	}
 	if c.Flags&FlagDedup != 0 {
 		fmt.Fprintf(&b, " id=%d", c.ID.Low)
@@ -494,6 +504,8 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return Command{Op: map[string]Op{"purge": OpPurge, "query": OpQuery, "touch": OpTouch, "tick": OpTick}[l.Verb]}
 	case "close":
 		return Command{Op: OpSessionClose, Session: session(), To: to}
+	case "unschedule", "expedite":
+		return parsePick(l)
 	case "credit":
 		return Command{Op: OpCredit, Session: session(), Limit: uint32(l.Int("limit", NoLimit))}
 	case "configure":

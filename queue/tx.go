@@ -136,11 +136,14 @@ func (m *Machine) enter(messages []record, out []Effect) []Effect {
 			out = m.deliver(to, x, out)
 			continue
 		}
-		if m.cfg.Relay {
+		switch {
+		case x.flags&FlagDelay != 0:
+			m.delayed.add(x.born, x)
+		case m.cfg.Relay:
 			out = m.relay(x, out)
-			continue
+		default:
+			m.ready.putBack(x)
 		}
-		m.ready.putBack(x)
 	}
 	return out
 }

@@ -100,6 +100,9 @@ func (g *generator) tx(id PipelineID) []Command {
 			c.Flags, c.Expiration = c.Flags|FlagHasExpiration, []uint64{0, 1000, 5000}[g.IntN(3)]
 		}
 		g.identify(&c)
+		if g.limits {
+			g.delay(&c, 4)
+		}
 		if g.IntN(3) == 0 {
 			from := 1 + uint64(g.IntN(int(lastD)+1))
 			c = Command{Op: OpTxSettle, Session: session, Tx: n, Outcome: Outcome(1 + g.IntN(5)), From: from, To: from + uint64(g.IntN(4))}
@@ -222,6 +225,8 @@ func (o *oracle) enterAll(messages []*oMessage) {
 		o.counts.Enqueued++
 		if k := o.taker(x); k != nil {
 			o.give(x, k)
+		} else if x.later {
+			x.place = oDelayed
 		} else if o.cfg.Relay {
 			o.relay(x)
 		} else {

@@ -14,7 +14,9 @@ func appendStaged(dst []byte, messages []record) []byte {
 		x := &messages[i]
 		dst = append(dst, x.priority)
 		dst = appendRecord(dst, uint64(x.seq-last), born, x)
-		last, born = x.seq, x.born
+		if last = x.seq; x.flags&FlagDelay == 0 {
+			born = x.born
+		}
 	}
 	return dst
 }
@@ -30,7 +32,7 @@ func (m *Machine) appendOpenTxs(dst []byte) []byte {
 		for i := range r.settled {
 			x := &r.settled[i]
 			dst = append(dst, byte(x.outcome), x.record.priority)
-			dst = appendRecord(dst, uint64(x.record.seq), 0, &x.record)
+			dst = appendRecord(dst, uint64(x.record.place), 0, &x.record)
 		}
 	}
 	if mutant == mutantSnapshotOmitsDecisions {
@@ -93,9 +95,9 @@ func (r *restorer) reservation() {
 		outcome := Outcome(r.Uint8())
 		priority := r.Uint8()
 		distance, rec := r.record(priority, 0)
-		rec.seq = Seq(distance)
+		rec.put(Seq(distance))
 		r.need(outcome >= OutcomeAck && outcome <= OutcomeReturnFresh && rec.flags&(FlagNoAck|flagFailed) == 0 && rec.acquired > 0, "reserved message")
-		if !r.admit(rec.seq) {
+		if !r.admit(&rec) {
 			return
 		}
 		x.settled = append(x.settled, reserved{record: rec, outcome: outcome})
@@ -112,15 +114,17 @@ func (r *restorer) staged() (messages []record) {
 		priority := r.Uint8()
 		distance, x := r.record(priority, born)
 		seq += Seq(distance)
-		x.seq = seq
-		r.need(distance > 0 && x.born >= born && x.flags&(FlagNoAck|flagFailed) == 0 && x.acquired|x.failures == 0, "staged message")
-		if !r.admit(seq) {
+		x.put(seq)
+		r.need(distance > 0 && x.place == x.seq && (x.born >= born || x.flags&FlagDelay != 0) && x.flags&(FlagNoAck|flagFailed) == 0 && x.acquired|x.failures == 0, "staged message")
+		if !r.admit(&x) {
 			return messages
 		}
 		messages = append(messages, x)
 		r.m.away.add(seq)
 		r.waits.add(seq)
-		born = x.born
+		if x.flags&FlagDelay == 0 {
+			born = x.born
+		}
 	}
 	return messages
 }
