@@ -90,23 +90,19 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	if err != nil {
 		return false, err
 	}
-	if len(body) > b.opt.BodyBytesMax {
-		return false, errBodyTooLarge(uint64(len(body)), b.opt.BodyBytesMax)
-	}
-	if text, ok := v.Expiration(); ok {
-		if problem := expirationProblem(text); problem != "" {
-			return false, errExpiration(text, problem)
-		}
-	}
-	if lack := b.lack(); lack != 0 {
-		return false, &BlockedError{lack.Reason()}
+	if err := b.mayCome(&v, len(body)); err != nil {
+		return false, err
 	}
 	headers, _ := v.Headers()
 	copies, blind, err := carbonCopies(headers)
 	if err != nil {
 		return false, err
 	}
-	m := exchange.Message{Copies: copies, Properties: &v}
+	wait, err := delayOf(headers)
+	if err != nil {
+		return false, err
+	}
+	m := exchange.Message{Copies: copies, Properties: &v, Delayed: wait.isSet()}
 	targets, reason := cat.Router.Route(vhost, []byte(exchangeName), []byte(key), &m, nil)
 	switch reason {
 	case exchange.OK:
@@ -138,9 +134,30 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 		return false, nil
 	}
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
-	cmd.Envelope = AppendEnvelope(nil, &Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body})
+	e := Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body}
+	if wait.isSet() {
+		e.Properties, e.Carriage = wait.properties(&v), wait.carriage(false, blind, copies)
+		wait.addTo(&cmd)
+	}
+	cmd.Envelope = AppendEnvelope(nil, &e)
 	quorum.Describe(&cmd, &v)
 	return len(targets) > 0, b.enqueue(ctx, &cmd, targets, m.Histories)
+}
+
+// mayCome tells what keeps a message from being published, wherever it goes.
+func (b *Broker) mayCome(v *amqp.PropertyView, bodyBytes int) error {
+	if bodyBytes > b.opt.BodyBytesMax {
+		return errBodyTooLarge(uint64(bodyBytes), b.opt.BodyBytesMax)
+	}
+	if text, ok := v.Expiration(); ok {
+		if problem := expirationProblem(text); problem != "" {
+			return errExpiration(text, problem)
+		}
+	}
+	if lack := b.lack(); lack != 0 {
+		return &BlockedError{lack.Reason()}
+	}
+	return nil
 }
 
 // enqueue submits a message to queues and histories and waits until all of them have it.

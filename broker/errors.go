@@ -113,6 +113,10 @@ func errHeaderType(header, typ string) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyPreconditionFailed, `invalid message: {unacceptable_type_in_header,"%s",%s}`, header, typ)
 }
 
+func errDelay(header, typ string) *amqp.Error {
+	return amqp.Errorf(amqp.ReplyPreconditionFailed, "invalid message: header '%s' of type %s is no whole number", header, typ)
+}
+
 func errTargetsMax(targets, most int) *amqp.Error {
 	return amqp.Errorf(amqp.ReplyResourceError, "message routed to %d queues, at most %d are allowed", targets, most)
 }

@@ -20,10 +20,15 @@ type publishing struct {
 	env                    *buffer
 	properties             int // where the properties begin in env
 	body                   int // where the body begins
+	carriage               int // how much stands between the properties and the body
 	size                   uint64
 	mandatory, immediate   bool
+	delay                  delay
 	exchangeEnd, routeFrom int // env[1:exchangeEnd] is the exchange, env[routeFrom:properties-4] the key
 }
+
+// encodedProperties are those of the message.
+func (p *publishing) encodedProperties() []byte { return p.env.b[p.properties : p.body-p.carriage] }
 
 // publishCache keeps what the last publish found out, for the next one mostly goes to the same exchange.
 type publishCache struct {
@@ -60,7 +65,7 @@ func (ch *channel) BasicPublish(m amqp.BasicPublishView) error {
 	p.exchangeEnd = 1 + len(m.Exchange)
 	p.routeFrom = p.exchangeEnd + 1
 	p.properties = len(p.env.b) + 4
-	p.mandatory, p.immediate = m.Mandatory, m.Immediate
+	p.mandatory, p.immediate, p.carriage = m.Mandatory, m.Immediate, 0
 	return nil
 }
 
@@ -130,10 +135,13 @@ func (ch *channel) publish() error {
 		}
 	}
 	copies, blind, err := carbonCopies(ch.headers())
-	if err != nil {
-		return err
+	if err == nil {
+		p.delay, err = delayOf(ch.headers())
 	}
-	if err := ch.route(exchangeName, copies); err != nil {
+	if err == nil {
+		err = ch.route(exchangeName, copies)
+	}
+	if err != nil {
 		return err
 	}
 	if !ch.c.b.leased() {
@@ -153,6 +161,15 @@ func (ch *channel) publish() error {
 		return nil
 	}
 	ch.findReplies(exchangeName, copies)
+	return ch.dispatch(exchangeName, copies, blind)
+}
+
+// dispatch sends a message on its way that was routed, or holds it for its transaction.
+func (ch *channel) dispatch(exchangeName []byte, copies []string, blind bool) error {
+	p, w := &ch.publishing, ch.w
+	if p.delay.isSet() {
+		ch.postpone(exchangeName, copies, blind)
+	}
 	targets := w.targets
 	transactional := ch.transactional.Load()
 	if !transactional && ch.c.b.notices.traced.Load() != nil {
@@ -219,7 +236,7 @@ func (ch *channel) returnKept(p *publishing) bool {
 func (ch *channel) route(exchangeName []byte, copies []string) error {
 	p, w := &ch.publishing, ch.w
 	m := &w.message
-	*m = exchange.Message{Copies: copies, Properties: &w.view, Histories: w.histories[:0]}
+	*m = exchange.Message{Copies: copies, Properties: &w.view, Histories: w.histories[:0], Delayed: p.delay.isSet()}
 	targets, reason := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], m, w.targets[:0])
 	w.targets, w.histories = targets, m.Histories
 	if p.immediate {
@@ -358,19 +375,23 @@ func withoutBCC(v *amqp.PropertyView) []byte {
 
 // hideBCC takes the header BCC out of the message in the making.
 func (ch *channel) hideBCC() {
-	ch.replaceProperties(withoutBCC(&ch.w.view))
+	ch.replaceProperties(withoutBCC(&ch.w.view), nil)
 }
 
-// replaceProperties gives the message in the making other properties.
-func (ch *channel) replaceProperties(properties []byte) {
+// replaceProperties gives the message in the making other properties and a carriage, if that is not nil.
+func (ch *channel) replaceProperties(properties, carriage []byte) {
 	p := &ch.publishing
 	body := p.env.b[p.body:]
 	env := append([]byte(nil), p.env.b[:p.properties-4]...)
 	env = binary.BigEndian.AppendUint32(env, uint32(len(properties)))
 	env = append(env, properties...)
+	if p.carriage = 0; carriage != nil {
+		env = appendCarriage(env, p.properties, carriage)
+		p.carriage = 4 + len(carriage)
+	}
 	p.body = len(env)
 	p.env.b = append(env, body...)
-	_ = ch.w.view.Scan(p.env.b[p.properties:p.body])
+	_ = ch.w.view.Scan(p.encodedProperties())
 }
 
 // enqueue submits the message to its queues and to the histories that keep it.
@@ -415,6 +436,7 @@ func (ch *channel) enqueue(targets, histories []meta.QueueID) {
 func (ch *channel) enqueueCommand(p *publishing) queue.Command {
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(p.size), Envelope: p.env.b}
 	quorum.Describe(&cmd, &ch.w.view)
+	p.delay.addTo(&cmd)
 	return cmd
 }
 

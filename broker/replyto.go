@@ -157,7 +157,7 @@ func (ch *channel) nameReplies() error {
 	if r == nil {
 		return errNoReplyConsumer()
 	}
-	ch.replaceProperties(ch.w.view.AppendReplyTo(nil, r.text))
+	ch.replaceProperties(ch.w.view.AppendReplyTo(nil, r.text), nil)
 	return nil
 }
 

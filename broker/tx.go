@@ -85,7 +85,7 @@ func (ch *channel) TxCommit(amqp.TxCommit) error {
 	for i := range messages {
 		m := &messages[i]
 		m.targets, m.histories = stillThere(view, m.targets), stillThere(view, m.histories)
-		if p := &m.publishing; ch.c.b.notices.traced.Load() != nil && ch.w.view.Scan(p.env.b[p.properties:p.body]) == nil {
+		if p := &m.publishing; ch.c.b.notices.traced.Load() != nil && ch.w.view.Scan(p.encodedProperties()) == nil {
 			ch.tracePublish(p, m.copies, m.targets)
 		}
 		switch {

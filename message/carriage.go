@@ -6,7 +6,7 @@ import "github.com/warrenmq/warren/internal/codec"
 type Carriage struct {
 	// Mandatory says that the publisher asked for the message to be routable.
 	Mandatory bool
-	// Keys are the routing keys of the header BCC, which is not kept.
+	// Keys are the further routing keys, if the header CC does not have all: those of BCC are not kept there.
 	Keys []string
 }
 
@@ -55,6 +55,8 @@ func Relayed(envelope []byte) (*Letter, error) {
 		return nil, ErrMalformed
 	}
 	headers, _ := l.Properties.Headers()
-	l.Copies = append(copies(headers), c.Keys...)
+	if l.Copies = c.Keys; len(c.Keys) == 0 {
+		l.Copies = copies(headers)
+	}
 	return l, nil
 }

@@ -26,8 +26,9 @@ type Envelope struct {
 }
 
 const (
-	hasDeaths   = 1 << 31
-	hasCarriage = 1 << 30
+	hasDeaths = 1 << 31
+	// HasCarriage is the bit in the properties' length that says that there is a carriage.
+	HasCarriage = 1 << 30
 )
 
 // ErrMalformed says that bytes from a queue are no message. Only a bug or a broken disk makes it.
@@ -41,7 +42,7 @@ func Append(dst []byte, e *Envelope) []byte {
 		n |= hasDeaths
 	}
 	if e.Carriage != nil {
-		n |= hasCarriage
+		n |= HasCarriage
 	}
 	dst = binary.BigEndian.AppendUint32(dst, n)
 	dst = append(dst, e.Properties...)
@@ -76,13 +77,13 @@ func Parse(src []byte) (Envelope, error) {
 	e.Exchange, e.RoutingKey = src[1:x:x], src[x+1:names:names]
 	n := binary.BigEndian.Uint32(src[names:])
 	rest := src[names+4:]
-	if e.Properties, rest, ok = split(rest, n&^(hasDeaths|hasCarriage)); !ok {
+	if e.Properties, rest, ok = split(rest, n&^(hasDeaths|HasCarriage)); !ok {
 		return Envelope{}, ErrMalformed
 	}
 	for _, part := range [...]struct {
 		bit uint32
 		to  *[]byte
-	}{{hasDeaths, &e.Deaths}, {hasCarriage, &e.Carriage}} {
+	}{{hasDeaths, &e.Deaths}, {HasCarriage, &e.Carriage}} {
 		if n&part.bit == 0 {
 			continue
 		}

@@ -200,7 +200,7 @@ func TestRelayedIsAsPublished(t *testing.T) {
 	headers := amqp.Table{{Key: "CC", Value: amqp.Array(amqp.Longstr("second"))}}
 	props := properties(func(p *amqp.Properties) { p.SetHeaders(headers); p.SetExpiration("5") })
 	deaths := Deaths{FirstQueue: "q", FirstReason: "expired", List: []Death{{Queue: "q", Reason: "expired", Count: 1}}}
-	c := Carriage{Mandatory: true, Keys: []string{"hidden", ""}}
+	c := Carriage{Mandatory: true, Keys: []string{"second", "hidden", ""}}
 	published := Envelope{Exchange: []byte("x"), RoutingKey: []byte("first"), Properties: props, Deaths: deaths.Append(nil), Carriage: c.Append(nil), Body: []byte("body")}
 	l, err := Relayed(Append(nil, &published))
 	if err != nil {
