@@ -176,8 +176,8 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 		}
 		n := o.sum()
 		return Reply{A: n.Ready, B: uint64(len(o.consumers)), C: n.Unacked}
-	case OpMove:
-		return o.move(c)
+	case OpMove, OpUnschedule, OpExpedite:
+		return o.pick(c)
 	case OpSessionClose:
 		o.orphan(p.id, func(id SessionID) bool { return id == c.Session })
 		if s != nil {
@@ -185,8 +185,6 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			o.work()
 			return Reply{A: s.lastD}
 		}
-	case OpUnschedule, OpExpedite:
-		return o.pick(c)
 	case OpCredit:
 		if s != nil {
 			s.limit, s.wants = c.Limit, false
@@ -388,8 +386,11 @@ func (o *oracle) rouse(x *oMessage) {
 	}
 }
 
-// pick drops delayed messages or makes them ready.
+// pick carries out what is about single messages: it moves ready ones, drops delayed ones or makes them ready.
 func (o *oracle) pick(c *Command) Reply {
+	if c.Op == OpMove {
+		return o.move(c)
+	}
 	var named []*oMessage
 	for r := codec.NewReader(c.Envelope); r.Len() > 0; {
 		until, seq := int64(r.Uvarint()), Seq(r.Uvarint())
