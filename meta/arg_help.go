@@ -24,7 +24,10 @@ var argHelp = map[string]string{
 	"x-delayed-retry-type":            "Which messages wait before they are tried again.",
 	"x-delayed-retry-min":             "How many milliseconds a message waits for its first failure.",
 	"x-delayed-retry-max":             "How many milliseconds it waits at most.",
-	"x-consumer-timeout":              "A consumer that keeps a delivery for more milliseconds is cancelled, and what it has returns. 30 minutes for quorum queues, none for classic ones.",
+	"x-delayed-retry-multiplier":      "The wait grows by this factor with each try; 1 is constant. Without it by the least wait for each failure.",
+	"x-delayed-retry-jitter":          "By how many percent a wait may be shorter, by chance.",
+	"x-retry-schedule":                "How long each try waits, the last one for all others: milliseconds, or text like 1s,10s,1m. It goes before least, most and multiplier.",
+	"x-consumer-timeout":              "A consumer that keeps a delivery for more milliseconds is cancelled, and what is overdue returns. 30 minutes for quorum queues, none for classic ones; 0 is none.",
 	"x-consumer-disconnected-timeout": "How long a queue waits for a node that is not attached to it.",
 	"x-confirm-replicas":              "Confirms wait for a majority of the replicas, or for all in sync.",
 	"x-message-deduplication":         "Messages with the same header x-deduplication-header are taken once.",
@@ -82,6 +85,10 @@ func (k ArgKind) String() string {
 		return "word"
 	case AgeArg:
 		return "age"
+	case LooseIntArg:
+		return "integer, or its digits"
+	case ScheduleArg:
+		return "list of milliseconds, or text like 1s,10s,1m"
 	}
 	return "any"
 }
