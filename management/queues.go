@@ -239,7 +239,7 @@ func queueAction(c *call) error {
 // mayDeadLetter checks what a dead-letter exchange asks for: to read the queue and to write to the exchange.
 func (c *call) mayDeadLetter(q *meta.Queue, what resource) error {
 	v, ok := q.Arguments.Get("x-dead-letter-exchange")
-	if !ok {
+	if _, named := v.AsString(); !ok || !named {
 		return nil
 	}
 	if err := c.may(meta.Read, what); err != nil {
@@ -349,6 +349,9 @@ func (c *call) writeNodeNames(w *writer, key string, ids []meta.NodeID) {
 func (c *call) writeQueue(w *writer, r queueRow) {
 	q, st := r.queue, &r.status
 	c.writeIdentity(w, r)
+	if !q.Changes.Empty() && w.want("changed_arguments") {
+		w.Table("changed_arguments", q.Changes.Table())
+	}
 	writeName(w, "policy", q.Policies.Policy)
 	writeName(w, "operator_policy", q.Policies.Operator)
 	if w.want("effective_policy_definition") {

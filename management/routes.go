@@ -118,6 +118,10 @@ var operations = []operation{
 	{get, "queues/{vhost}/{queue}", managers, getQueue, "A queue, as it is now", columned | charted | plain, "", "", 0},
 	{put, "queues/{vhost}/{queue}", managers, putQueue, "Declares a queue", 0, "", "durable bool, auto_delete bool, arguments object, node string", 0},
 	{del, "queues/{vhost}/{queue}", managers, deleteQueue, "Deletes a queue", 0, "if-unused bool, if-empty bool", "", 0},
+	{
+		put, "queues/{vhost}/{queue}/arguments", managers, putArguments, "Changes arguments that a policy could set, too; null has one count as not given, {} has those of the declaration count", 0, "",
+		"arguments! object", 204,
+	},
 	{get, "queues/{vhost}/{queue}/bindings", managers, listBindingsToQueue, "Bindings to a queue", paged, "", "", 0},
 	{del, "queues/{vhost}/{queue}/contents", managers, purge, "Drops the ready messages of a queue", 0, "", "", 0},
 	{

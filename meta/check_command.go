@@ -46,6 +46,11 @@ func (v *View) Check(c *Command) Reply {
 			return Reply{Reason: ReasonNoVHost}
 		}
 		return CheckPolicy(&c.Policy)
+	case OpChangeArguments:
+		if v.QueueByID(c.Queue.ID) == nil {
+			return Reply{Reason: ReasonNoQueue}
+		}
+		return checkChanges(c.Queue.Changes)
 	case OpPutParameter:
 		if v.VHost(c.Parameter.VHost) == nil {
 			return Reply{Reason: ReasonNoVHost}
@@ -188,7 +193,7 @@ func checkLengths(c *Command) Reply {
 			return Reply{Reason: ReasonTooLong, Field: f.field, Count: TextBytesMax}
 		}
 	}
-	if max(len(c.Exchange.Arguments.raw), len(c.Queue.Arguments.raw), len(c.Binding.Arguments.raw), len(c.Policy.Definition.raw)) > ArgumentsBytesMax {
+	if max(len(c.Exchange.Arguments.raw), len(c.Queue.Arguments.raw), len(c.Queue.Changes.raw), len(c.Binding.Arguments.raw), len(c.Policy.Definition.raw)) > ArgumentsBytesMax {
 		return Reply{Reason: ReasonTooLong, Field: "arguments", Count: ArgumentsBytesMax}
 	}
 	if max(len(c.Text), len(c.Parameter.Value)) > ParameterBytesMax {

@@ -37,6 +37,8 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = appendPolicy(dst, &c.Policy)
 	case OpPutParameter:
 		dst = appendParameter(dst, &c.Parameter)
+	case OpChangeArguments:
+		dst = codec.AppendString(codec.AppendUvarint(dst, uint64(c.Queue.ID)), c.Queue.Changes.raw)
 	case OpDeclareExchange:
 		dst = appendExchange(dst, &c.Exchange)
 	case OpDeleteExchange:
@@ -108,6 +110,9 @@ func decodeCommand(r *codec.Reader, c *Command) {
 		c.Policy = decodePolicy(r)
 	case OpPutParameter:
 		c.Parameter = decodeParameter(r)
+	case OpChangeArguments:
+		c.Queue.ID = QueueID(r.Uvarint())
+		c.Queue.Changes = decodeArguments(r)
 	case OpDeclareExchange:
 		c.Exchange = decodeExchange(r)
 	case OpDeleteExchange:

@@ -32,6 +32,7 @@ func full(op Op) Command {
 		Queue: Queue{
 			ID: 1024, VHost: "v", Name: "q", Type: "quorum", Durable: true, AutoDelete: true, Exclusive: true, Owner: owner, Arguments: args("k", amqp.Longstr("s")),
 			Home: 2, HomeBoot: boot, Replicas: []NodeID{1, 2}, Members: []Member{{Node: 1, Replica: 1}, {Node: 2, Replica: 3, NonVoting: true}}, MembersIndex: 4, NextReplica: 5, CreatedMillis: 8, ConfigVersion: 9, AbortedToken: 10, ReplicasWanted: 5,
+			Changes: args("k", amqp.Void()),
 		},
 		Binding:  Binding{VHost: "v", Source: "x", Kind: ToExchange, Destination: "y", RoutingKey: "k", Arguments: args("k", amqp.Bool(true))},
 		Owner:    owner,
@@ -43,7 +44,7 @@ func full(op Op) Command {
 }
 
 func TestCommandCodecRoundTrip(t *testing.T) {
-	for op := OpFound; op <= OpPutParameter; op++ {
+	for op := OpFound; op <= OpChangeArguments; op++ {
 		c := full(op)
 		first := AppendCommand(nil, &c)
 		var d Command
@@ -92,10 +93,13 @@ func checkDecoded(t *testing.T, c, d *Command) {
 		want.Policy = c.Policy
 	case OpPutParameter:
 		want.Parameter = c.Parameter
+	case OpChangeArguments:
+		want.Queue.ID, want.Queue.Changes = 1024, c.Queue.Changes
 	case OpDeclareExchange:
 		want.Exchange = c.Exchange
 	case OpDeclareQueue:
 		want.Queue = c.Queue
+		want.Queue.Changes = Arguments{}
 	case OpBind, OpUnbind:
 		want.Binding = c.Binding
 	case OpDropOwned:

@@ -75,6 +75,8 @@ const (
 	OpDeletePolicy Op = 32
 	// OpPutParameter sets Parameter; an empty Value removes it, and a missing one is OK with Existed false. ReasonNoVHost.
 	OpPutParameter Op = 33
+	// OpChangeArguments makes Queue.Changes those of the queue Queue.ID, instead of all that it had. ReasonNoQueue, ReasonInvalidArg.
+	OpChangeArguments Op = 34
 )
 
 // Limits of the catalogue: constants of the machine's version, so that every replica agrees.

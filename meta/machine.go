@@ -105,6 +105,8 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 		return m.deletePolicy(&c.Policy)
 	case OpPutParameter:
 		return m.putParameter(&c.Parameter)
+	case OpChangeArguments:
+		return m.changeArguments(c.Queue.ID, c.Queue.Changes)
 	}
 	invariant.Failf("catalogue command of unknown op %d", c.Op)
 	return Reply{}

@@ -71,9 +71,12 @@ func mergeDefinitions(user, operator Arguments) Arguments {
 	return NewArguments(t)
 }
 
-// effective merges an argument with what policies say about it.
-func effective(name, queueType string, args Arguments, policy *Attached) (amqp.Value, bool) {
+// effective merges an argument, as it was declared or changed since, with what policies say about it.
+func effective(name, queueType string, args, changes Arguments, policy *Attached) (amqp.Value, bool) {
 	v, ok := args.Get(name)
+	if changed, has := changes.Get(name); has {
+		v, ok = changed, changed.Tag() != amqp.TagVoid
+	}
 	if policy.Definition.Empty() {
 		return v, ok
 	}
@@ -99,12 +102,12 @@ func effective(name, queueType string, args Arguments, policy *Attached) (amqp.V
 
 // Effective returns the value of an argument as it counts, policies included, and whether there is one.
 func (q *Queue) Effective(name string) (amqp.Value, bool) {
-	return effective(name, q.Type, q.Arguments, &q.Policies)
+	return effective(name, q.Type, q.Arguments, q.Changes, &q.Policies)
 }
 
 // Effective returns the value of an argument as it counts, policies included, and whether there is one.
 func (x *Exchange) Effective(name string) (amqp.Value, bool) {
-	return effective(name, "", x.Arguments, &x.Policies)
+	return effective(name, "", x.Arguments, Arguments{}, &x.Policies)
 }
 
 // CheckPolicy judges a new policy but for its virtual host: ReasonInvalidPolicy with RabbitMQ's text in Detail.

@@ -198,6 +198,8 @@ func parseCommand(l *script.Line) Command {
 		} else {
 			c.User.Name = l.Arg(1)
 		}
+	case "change":
+		c.Op, c.Queue.ID, c.Queue.Changes = OpChangeArguments, QueueID(l.ParseInt(l.Arg(0))), parseArguments(l)
 	case "vhost-parameter":
 		c.Op, c.Parameter = OpPutParameter, Parameter{VHost: l.Arg(0), Component: l.Arg(1), Name: l.Arg(2), Value: l.Text("value", "")}
 	case "policy", "delete-policy":
@@ -464,7 +466,11 @@ func printQueue(q *Queue) string {
 	if q.AbortedToken != 0 {
 		s += fmt.Sprintf(" aborted=%d", q.AbortedToken)
 	}
-	return s + printArguments(q.Arguments) + printPolicies(q.Policies)
+	s += printArguments(q.Arguments)
+	if !q.Changes.Empty() {
+		s += " changed" + printArguments(q.Changes)
+	}
+	return s + printPolicies(q.Policies)
 }
 
 func printBinding(b *Binding) string {

@@ -11,7 +11,7 @@ import (
 const (
 	// snapshotFormat is what is written.
 	snapshotFormat = 3
-	// snapshotFormat2 has no policies and no parameters of virtual hosts.
+	// snapshotFormat2 has no policies, no parameters of virtual hosts and no changed arguments.
 	snapshotFormat2 = 2
 	// snapshotFormat1 has no limits and no topic permissions.
 	snapshotFormat1 = 1
@@ -83,7 +83,7 @@ func (h *vhost) append(dst []byte) []byte {
 	for _, p := range h.topics.All() {
 		dst = appendTopicPermission(dst, p)
 	}
-	return appendParameters(appendPolicies(dst, h), h)
+	return appendChanges(appendParameters(appendPolicies(dst, h), h), h)
 }
 
 // Restore builds the machine that a snapshot was taken of. A snapshot that is cut, malformed or breaks an invariant is refused.
@@ -188,6 +188,7 @@ func (v *View) restoreVHost(r *codec.Reader, format uint8) *vhost {
 		p := decodeParameter(r)
 		h.parameters = h.parameters.Set(parameterKey(p.Component, p.Name), &p)
 	}
+	decodeChanges(r, h)
 	if h.policies.len() == 0 {
 		return h
 	}

@@ -143,6 +143,9 @@ type Queue struct {
 	// Owner is the connection that an exclusive queue belongs to and dies with.
 	Owner     Owner
 	Arguments Arguments
+	// Changes are arguments that an operator changed since the declaration: they count instead of what was declared, and one without a value as if it had not been given. Whoever declares the queue
+	// again compares with what was declared.
+	Changes Arguments
 	// Policies is set by the catalogue; see Effective.
 	Policies Attached
 	// Home and HomeBoot are the incarnation of the node that a queue that is not durable lives on and dies with.

@@ -123,6 +123,7 @@ var misuses = map[string]string{
 	"permission set u .* .*":                                      "want three patterns behind the user, CONFIGURE WRITE READ, not 2",
 	"policy set p ^a":                                             "want a pattern and settings behind the name",
 	"policy set p ^a max-length":                                  "is not KEY=VALUE",
+	"queue set q":                                                 "want an argument KEY=VALUE, --without KEY or --reset",
 	"parameter set shovel s":                                      "want COMPONENT NAME JSON, not 2 words",
 	"global-parameter rm":                                         "want NAME, not 0 words",
 	"operator-policy set":                                         "the name of an operator-policy is missing",

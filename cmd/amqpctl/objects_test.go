@@ -246,6 +246,16 @@ func TestPurgeAndDeleteDryRun(t *testing.T) {
 	w.asked("GET /api/queues/%2F/a", "GET /api/queues/%2F/a")
 }
 
+func TestQueueSet(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	w.answers["GET /api/queues/v/q"] = answer{200, `{"name":"q","changed_arguments":{"x-max-length":5,"x-expires":null}}`}
+	w.answers["PUT /api/queues/v/q/arguments"] = answer{204, ""}
+	w.want("queue set q x-max-length=7 x-overflow=reject-publish --without x-message-ttl -p v", exit.OK, "", "changed queue \"q\" in vhost \"v\"\n")
+	w.want("queue set q --reset -p v", exit.OK, "", "changed queue \"q\" in vhost \"v\"\n")
+	w.asked("GET /api/queues/v/q", `PUT /api/queues/v/q/arguments {"arguments":{"x-expires":null,"x-max-length":7,"x-message-ttl":null,"x-overflow":"reject-publish"}}`,
+		"GET /api/queues/v/q", `PUT /api/queues/v/q/arguments {"arguments":{}}`)
+}
+
 func TestParameters(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
 	w.answers["PUT /api/parameters/shovel/v/s"] = answer{201, ""}

@@ -20,10 +20,10 @@ const argQueueType = "x-queue-type"
 
 func queueCommand(std streams) *cli.Command {
 	return &cli.Command{
-		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, watch, declare, delete and purge queues, look at their messages and move them",
+		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, watch, declare, change, delete and purge queues, look at their messages and move them",
 		Subcommands: []*cli.Command{
 			listCommand(std, queueListing()), queueGetCommand(std), queueWatchCommand(std), queuePeekCommand(std), queueDeclareCommand(std), queueDeleteCommand(std),
-			queuePurgeCommand(std), queueMoveCommand(std),
+			queueSetCommand(std), queuePurgeCommand(std), queueMoveCommand(std),
 		},
 	}
 }
@@ -83,6 +83,7 @@ func queuePairs(q httpapi.Object) []table.Pair {
 	}
 	add("Properties", queueProperties(q))
 	add("Arguments", q.Text("arguments"))
+	add("Changed arguments", q.Text("changed_arguments"))
 	add("Policy", q.Text("policy"))
 	add("Effective policy", q.Text("effective_policy_definition"))
 	add("Node", q.Text("node"))
