@@ -8,7 +8,8 @@ import (
 	"github.com/warrenmq/warren/e2e/harness"
 )
 
-// TestKilledNodesKeepDeadLettersOnce: messages go from queue to queue as dead letters while the leaders of the queues, and at last all nodes at once, die. Each that was confirmed is in one place, once.
+// TestKilledNodesKeepDeadLettersOnce: messages go from queue to queue as dead letters while the leaders of the queues, and at last all nodes at once, die. What was
+// not confirmed is published again and known by its id. Each is in one place, once.
 func TestKilledNodesKeepDeadLettersOnce(t *testing.T) {
 	if !harness.Full() {
 		t.Skip("takes minutes")
@@ -44,9 +45,6 @@ func TestKilledNodesKeepDeadLettersOnce(t *testing.T) {
 		n.AwaitHTTP(t)
 		brokers = append(brokers, n.Broker)
 	}
-	confirmed, arrived := chain.Finish(t, brokers...)
-	t.Logf("%d published, %d confirmed, %d arrived, %d kills, %v", messages, confirmed, arrived, kills, round(time.Since(began)))
-	if confirmed < messages/2 {
-		t.Errorf("the run says little: %d of %d messages were confirmed", confirmed, messages)
-	}
+	repeats := chain.Finish(t, brokers...)
+	t.Logf("%d messages, %d repeated publishes were known, %d kills, %v", messages, repeats, kills, round(time.Since(began)))
 }

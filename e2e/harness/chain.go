@@ -20,11 +20,14 @@ const (
 	// chainTTLMillis is the time to live in chainRetry.
 	chainTTLMillis = 50
 	chainWindow    = 500
+	// chainRemembersMillis is for how long chainMain knows a message again.
+	chainRemembersMillis = 3_600_000
 	// chainRest is how long a chain may take to come to rest after the last fault.
 	chainRest = 2 * time.Minute
 )
 
-// Chain is numbered messages on their way through three queues, while brokers die and come back: its clients connect again, and never publish a message a second time.
+// Chain is numbered messages on their way through three queues, while brokers die and come back: its clients connect again and publish again what was not confirmed, and the first queue, which
+// remembers their ids, takes each once.
 type Chain struct {
 	url       func() string
 	many      int
@@ -46,7 +49,9 @@ func StartChain(t testing.TB, b *Broker, url func() string, many, perSecond int)
 	}
 	retry := to(chainDead)
 	retry["x-message-ttl"] = chainTTLMillis
-	for queue, args := range map[string]amqp.Table{chainMain: to(chainRetry), chainRetry: retry, chainDead: {amqp.QueueTypeArg: Quorum}} {
+	main := to(chainRetry)
+	main["x-message-deduplication"], main["x-cache-size"], main["x-cache-ttl"] = true, many, chainRemembersMillis
+	for queue, args := range map[string]amqp.Table{chainMain: main, chainRetry: retry, chainDead: {amqp.QueueTypeArg: Quorum}} {
 		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +67,7 @@ func StartChain(t testing.TB, b *Broker, url func() string, many, perSecond int)
 		c.rejecter.Wait()
 	})
 	c.publisher.Go(func() {
-		for c.ctx.Err() == nil && c.Published() < many {
+		for c.ctx.Err() == nil && !c.allConfirmed() {
 			c.publish()
 			time.Sleep(reconnectPause)
 		}
@@ -82,6 +87,18 @@ func (c *Chain) Reached(many int) error {
 	return nil
 }
 
+// unconfirmed lists the messages that are to be published: those that were sent without an answer, then those that were not sent.
+func (c *Chain) unconfirmed() (open []int) {
+	for n := range c.many {
+		if !c.confirmed[n].Load() {
+			open = append(open, n)
+		}
+	}
+	return open
+}
+
+func (c *Chain) allConfirmed() bool { return c.Published() == c.many && len(c.unconfirmed()) == 0 }
+
 // publish is one connection of the publisher.
 func (c *Chain) publish() {
 	conn, err := Dial(c.url())
@@ -93,7 +110,8 @@ func (c *Chain) publish() {
 	if err != nil || ch.Confirm(false) != nil {
 		return
 	}
-	first, began := c.Published(), time.Now()
+	open := c.unconfirmed()
+	again, began := len(open), time.Now()
 	over := conn.NotifyClose(make(chan *amqp.Error, 1))
 	slots := make(chan struct{}, chainWindow)
 	answers := ch.NotifyPublish(make(chan amqp.Confirmation, chainWindow))
@@ -102,13 +120,13 @@ func (c *Chain) publish() {
 		defer close(done)
 		for a := range answers {
 			if a.Ack {
-				c.confirmed[first+int(a.DeliveryTag)-1].Store(true)
+				c.confirmed[open[a.DeliveryTag-1]].Store(true)
 			}
 			<-slots
 		}
 	}()
-	for n := first; n < c.many; n++ {
-		time.Sleep(time.Until(began.Add(time.Duration(n-first) * c.pause)))
+	for i, n := range open {
+		time.Sleep(time.Until(began.Add(time.Duration(max(0, i-again)) * c.pause)))
 		select {
 		case slots <- struct{}{}:
 		case <-over:
@@ -116,8 +134,8 @@ func (c *Chain) publish() {
 		case <-c.ctx.Done():
 			return
 		}
-		c.published.Store(int64(n + 1)) // before it is sent: never again
-		p := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: strconv.AppendInt(nil, int64(n), 10)}
+		c.published.Store(max(c.published.Load(), int64(n+1)))
+		p := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: strconv.AppendInt(nil, int64(n), 10), Headers: amqp.Table{"x-deduplication-header": int64(n)}}
 		if err := ch.PublishWithContext(context.Background(), "", chainMain, false, false, p); err != nil {
 			return
 		}
@@ -160,9 +178,9 @@ func (c *Chain) reject() {
 	}
 }
 
-// Finish waits until the chain is at rest and holds it to its promise: every confirmed message is in the last queue exactly once, what was not confirmed at most once, and nothing is elsewhere.
-// It returns how many were confirmed and how many arrived. All brokers of a cluster must say that it is at rest.
-func (c *Chain) Finish(t testing.TB, brokers ...*Broker) (confirmed, arrived int) {
+// Finish waits until the chain is at rest and holds it to its promise: every message is confirmed and in the last queue exactly once, and nothing is elsewhere. It returns how many publishes were
+// known as repeated. All brokers of a cluster must say that it is at rest.
+func (c *Chain) Finish(t testing.TB, brokers ...*Broker) int {
 	t.Helper()
 	c.publisher.Wait()
 	Eventually(t, chainRest, func() error {
@@ -176,20 +194,31 @@ func (c *Chain) Finish(t testing.TB, brokers ...*Broker) (confirmed, arrived int
 	times := c.drain(t, brokers[0])
 	lost, doubled := 0, 0
 	for n := range c.many {
-		arrived += min(times[n], 1)
-		if times[n] > 1 {
+		switch {
+		case times[n] == 0:
+			lost++
+		case times[n] > 1:
 			doubled++
-		}
-		if c.confirmed[n].Load() {
-			if confirmed++; times[n] == 0 {
-				lost++
-			}
 		}
 	}
 	if lost+doubled > 0 {
-		t.Errorf("of %d confirmed messages %d are lost, %d arrived more than once", confirmed, lost, doubled)
+		t.Errorf("of %d confirmed messages %d are lost, %d arrived more than once", c.many, lost, doubled)
 	}
-	return confirmed, arrived
+	return repeats(t, brokers[0])
+}
+
+// repeats is how many publishes the first queue knew, since its leader leads.
+func repeats(t testing.TB, b *Broker) int {
+	t.Helper()
+	var q struct {
+		Stats struct {
+			Duplicates int `json:"duplicates"`
+		} `json:"message_stats"`
+	}
+	if err := b.TryGet(Path("queues", "/", chainMain), &q); err != nil {
+		t.Fatal(err)
+	}
+	return q.Stats.Duplicates
 }
 
 // rests returns an error while a broker has messages that have not arrived.

@@ -16,7 +16,8 @@ func chainSize() (messages, kills int) {
 	return 4000, 2
 }
 
-// TestKillNineKeepsDeadLettersOnce: messages go from queue to queue as dead letters, by rejection and by expiration, while the broker dies at random moments. Each that was confirmed is in one place, once.
+// TestKillNineKeepsDeadLettersOnce: messages go from queue to queue as dead letters, by rejection and by expiration, while the broker dies at random moments. What was not
+// confirmed is published again and known by its id. Each is in one place, once.
 func TestKillNineKeepsDeadLettersOnce(t *testing.T) {
 	messages, kills := chainSize()
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
@@ -38,9 +39,6 @@ func TestKillNineKeepsDeadLettersOnce(t *testing.T) {
 		b.Launch(t)
 	}
 	b.AwaitHTTP(t)
-	confirmed, arrived := c.Finish(t, b)
-	t.Logf("%d published, %d confirmed, %d arrived, %d kills, %v", messages, confirmed, arrived, kills, time.Since(began).Round(time.Millisecond))
-	if confirmed < messages/2 {
-		t.Errorf("the run says little: %d of %d messages were confirmed", confirmed, messages)
-	}
+	repeats := c.Finish(t, b)
+	t.Logf("%d messages, %d repeated publishes were known, %d kills, %v", messages, repeats, kills, time.Since(began).Round(time.Millisecond))
 }
