@@ -10,6 +10,7 @@ import (
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
+	"github.com/warrenmq/warren/quorum"
 )
 
 // agreement is a commit over several queues while it is under way (docs/adr/0013). One of them, the home, decides, the others reserve their parts before that and carry them out afterwards. Where it
@@ -21,18 +22,27 @@ type agreement struct {
 	others []txPart
 
 	answers chan agreed
-	serial  uint64 // of the present step; guarded by the channel's lock
+
+	// Guarded by the channel's lock: the present step, how many answers to steps are to come, and what is in flight until then. over says that run has ended.
+	serial   uint64
+	open     int
+	inflight committing
+	over     bool
 }
 
-// agreed is the answer of one queue.
+// agreed is the answer of one queue to a step.
 type agreed struct {
-	queue meta.QueueID
-	code  queue.Code
+	queue  meta.QueueID
+	serial uint64
+	code   queue.Code
 }
+
+// answersPerQueue is how often a queue is asked at most.
+const answersPerQueue = 3
 
 // agree commits a transaction over several queues, in the background.
 func (ch *channel) agree(messages []heldMessage, runs []settleRun, n queue.TxNumber, list []txPart, k committing) {
-	a := &agreement{ch: ch, n: n, answers: make(chan agreed, len(list))}
+	a := &agreement{ch: ch, n: n, answers: make(chan agreed, answersPerQueue*len(list)), inflight: k}
 	home := chooseHome(ch.c.b.host.Catalogue().View, list)
 	for i := range list {
 		if i == home {
@@ -49,10 +59,14 @@ func (ch *channel) agree(messages []heldMessage, runs []settleRun, n queue.TxNum
 		defer ch.c.guard()
 		err := a.run(messages, runs)
 		ch.mu.Lock()
-		ch.agreement = nil
+		a.over = true
+		bytes, count := a.releaseLocked()
 		ch.mu.Unlock()
-		ch.c.answered(k.bytes, k.count)
-		ch.finish(err)
+		ch.c.answered(bytes, count)
+		if err != nil {
+			ch.fail(errAt(err, amqp.MethodTxCommit)) // also with 541, which by itself is for connections: others of its channels have nothing to do with it
+		}
+		ch.finish(nil)
 	}()
 }
 
@@ -73,8 +87,8 @@ func (a *agreement) run(messages []heldMessage, runs []settleRun) error {
 	ch := a.ch
 	ch.stage(messages, runs, a.n)
 	// What is staged in the home is there before others reserve anything: after that no more of it is under way, so a home that has neither that nor a decision never decides.
-	home := []txPart{a.home}
-	if there, ok := a.step(ctx, home, func(txPart) queue.Command { return queue.Command{Op: queue.OpQuery} }); !ok || len(there) == 0 {
+	a.send(append([]txPart{a.home}, a.others...), func(txPart) queue.Command { return queue.Command{Op: queue.OpQuery} })
+	if x, ok := a.await(ctx, func(x agreed) bool { return x.queue == a.home.queue }); !ok || x.code != queue.CodeOK {
 		return errPartialTx()
 	}
 	left, ok := a.step(ctx, a.others, func(p txPart) queue.Command {
@@ -109,12 +123,12 @@ func (a *agreement) decide(ctx context.Context, others []txPart) error {
 			cmd.Envelope = queue.AppendQueue(cmd.Envelope, queue.QueueID(p.queue))
 		}
 	}
-	code, answered := queue.CodeOK, false
-	a.ask(ctx, []txPart{a.home}, func(txPart) queue.Command { return cmd }, func(x agreed) { code, answered = x.code, true })
+	a.send([]txPart{a.home}, func(txPart) queue.Command { return cmd })
+	x, ok := a.await(ctx, func(agreed) bool { return true })
 	switch {
-	case !answered || code == queue.CodeUnavailable || code == queue.CodeGone:
+	case !ok || x.code == queue.CodeUnavailable || x.code == queue.CodeGone:
 		return errUnknownTx()
-	case code != queue.CodeOK:
+	case x.code != queue.CodeOK:
 		return errPartialTx()
 	}
 	return nil
@@ -122,55 +136,68 @@ func (a *agreement) decide(ctx context.Context, others []txPart) error {
 
 // step has queues carry out a command each. left are those that did; ok is false if one refused, or has not answered in time. A queue that was deleted has its part, as with confirms.
 func (a *agreement) step(ctx context.Context, list []txPart, command func(txPart) queue.Command) (left []txPart, ok bool) {
-	ok = true
-	gone := make(map[meta.QueueID]bool)
-	all := a.ask(ctx, list, command, func(x agreed) {
-		switch x.code {
-		case queue.CodeOK:
-		case queue.CodeGone:
-			gone[x.queue] = true
-		default:
-			ok = false
+	a.send(list, command)
+	codes := make(map[meta.QueueID]queue.Code, len(list))
+	for range list {
+		x, ok := a.await(ctx, func(agreed) bool { return true })
+		if !ok || x.code != queue.CodeOK && x.code != queue.CodeGone {
+			return nil, false
 		}
-	})
+		codes[x.queue] = x.code
+	}
 	for _, p := range list {
-		if !gone[p.queue] {
+		if codes[p.queue] == queue.CodeOK {
 			left = append(left, p)
 		}
 	}
-	return left, ok && all
+	return left, true
 }
 
-// ask submits a command to each of the queues and takes the answers. It returns false if not all came in time.
-func (a *agreement) ask(ctx context.Context, list []txPart, command func(txPart) queue.Command, took func(agreed)) bool {
+// send begins a step: a command to each of the queues.
+func (a *agreement) send(list []txPart, command func(txPart) queue.Command) {
 	ch := a.ch
 	ch.mu.Lock()
 	a.serial++
-	token := tokenAgree | a.serial
+	a.open += len(list)
+	serial := a.serial
 	ch.mu.Unlock()
 	for i := range list {
 		cmd := command(list[i])
-		if err := ch.session.Submit(list[i].queue, &cmd, token); err != nil {
-			a.answers <- agreed{list[i].queue, codeOf(err)}
+		if err := ch.session.Submit(list[i].queue, &cmd, tokenAgree|serial); err != nil {
+			ch.Completed(list[i].queue, []quorum.Completion{{Token: tokenAgree | serial, Reply: queue.Reply{Code: codeOf(err)}}})
 		}
 	}
 	ch.session.Flush()
-	for range list {
-		select {
-		case x := <-a.answers:
-			took(x)
-		case <-ctx.Done():
-			return false
-		case <-ch.leaving: // nobody waits for it any more
-			return false
-		}
-	}
-	return true
 }
 
-// take takes the answer of a queue to a step, unless the step is over. Called with ch.mu held.
-func (a *agreement) take(q meta.QueueID, serial uint64, code queue.Code) {
-	if a != nil && serial == a.serial {
-		a.answers <- agreed{q, code} // each queue answers once
+// await takes answers to the present step until one is wanted. It returns false if that does not come in time.
+func (a *agreement) await(ctx context.Context, wanted func(agreed) bool) (agreed, bool) {
+	for {
+		select {
+		case x := <-a.answers:
+			if x.serial == a.serial && wanted(x) {
+				return x, true
+			}
+		case <-ctx.Done():
+			return agreed{}, false
+		case <-a.ch.leaving: // nobody waits for it any more
+			return agreed{}, false
+		}
 	}
+}
+
+// takeLocked takes the answer of a queue to a step and returns what is not in flight any more. Called with ch.mu held.
+func (a *agreement) takeLocked(q meta.QueueID, serial uint64, code queue.Code) (bytes, count int64) {
+	a.open--
+	a.answers <- agreed{q, serial, code} // there is room: each queue answers each step once
+	return a.releaseLocked()
+}
+
+// releaseLocked returns what was in flight once the agreement is over and all queues have answered: until then they may hold its messages. Called with ch.mu held.
+func (a *agreement) releaseLocked() (bytes, count int64) {
+	if !a.over || a.open > 0 {
+		return 0, 0
+	}
+	a.ch.agreement = nil
+	return a.inflight.bytes, a.inflight.count
 }

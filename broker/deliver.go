@@ -261,7 +261,8 @@ func (ch *channel) complete(q meta.QueueID, done []quorum.Completion) (bytes, co
 				err, finished = e, true
 			}
 		case tokenAgree:
-			ch.agreement.take(q, d.Token&tokenNumber, d.Reply.Code)
+			b, n := ch.agreement.takeLocked(q, d.Token&tokenNumber, d.Reply.Code)
+			bytes, count = bytes+b, count+n
 		case tokenClose:
 			ch.closeAnswered()
 		case tokenRevoke:
