@@ -25,7 +25,7 @@ func (w *world) keptBy(v *meta.View, vhost, exchange string, keys []string, head
 	}
 	_, passed, _ := w.walk(v, vhost, exchange, keys, headers)
 	for _, name := range passed {
-		if x := v.Exchange(vhost, name); x.RoutingType() == meta.TypeRecentHistory && !w.relays(x) {
+		if x := v.Exchange(vhost, name); x.RoutingType() == meta.TypeRecentHistory && !w.relays(x, headers) {
 			histories = append(histories, v.History(vhost, name).ID)
 		}
 	}
@@ -33,7 +33,12 @@ func (w *world) keptBy(v *meta.View, vhost, exchange string, keys []string, head
 }
 
 // relays tells whether the exchange leads the message to its relay alone.
-func (w *world) relays(x *meta.Exchange) bool { return w.delayed && x.Type == meta.TypeDelayed }
+func (w *world) relays(x *meta.Exchange, headers amqp.Table) bool {
+	id, identified := headers.Get(meta.HeaderDedup)
+	named, _ := x.Arguments.Get(meta.ArgDelayedType)
+	dedups := x.Type == meta.TypeDeduplication || x.Type == meta.TypeDelayed && named.Equal(amqp.Longstr(meta.TypeDeduplication))
+	return x.Name != w.passed && (w.delayed && x.Type == meta.TypeDelayed || dedups && identified && !id.IsVoid())
+}
 
 func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) (queues []meta.QueueID, passed []string, _ Reason) {
 	x := v.Exchange(vhost, exchange)
@@ -57,7 +62,7 @@ func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, header
 			}
 			continue
 		}
-		if w.relays(x) {
+		if w.relays(x, headers) {
 			queues = append(queues, v.Relay(vhost, x.Name).ID)
 			continue
 		}

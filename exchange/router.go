@@ -75,6 +75,8 @@ type Message struct {
 	Histories []meta.QueueID
 	// Delayed says that the message is to wait: an x-delayed-message exchange that it passes leads it to its relay and no further. From there it is routed on without.
 	Delayed bool
+	// Passed is the relay that the message comes from, if any: what its exchange does to messages is done.
+	Passed meta.QueueID
 }
 
 // View returns the View that the Router was made from.
@@ -166,8 +168,9 @@ type compiled struct {
 	// hashed and header say what the ring hashes.
 	hashed hashedOn
 	header string
-	// history is 0 for an exchange that keeps nothing, relay for one whose messages pass none.
+	// history is 0 for an exchange that keeps nothing, relay for one whose messages pass none. delays and dedups say which of them pass it.
 	history, relay meta.QueueID
+	delays, dedups bool
 }
 
 // targets are what a set of bindings leads to, both ascending and without duplicates.
@@ -250,7 +253,7 @@ func matchName[T cow.Text](w *hop, key T) {
 
 // match adds what the bindings of one exchange say.
 func match[T cow.Text](w *hop, x *compiled, key T, copies []string) {
-	if x.relay != 0 && w.m.Delayed {
+	if x.relay != 0 && x.relay != w.m.Passed && (x.delays && w.m.Delayed || x.dedups && w.isIdentified()) {
 		w.matched = true
 		w.lists++
 		w.dst = append(w.dst, x.relay)
@@ -302,6 +305,12 @@ func (w *hop) add(t *targets) {
 	for _, name := range t.exchanges {
 		w.pass(name)
 	}
+}
+
+// isIdentified tells whether the message has an id by which it is known again.
+func (w *hop) isIdentified() bool {
+	v, ok := w.headers().Lookup(meta.HeaderDedup)
+	return ok && v.Tag() != amqp.TagVoid
 }
 
 // keep adds a history, unless the message says that it is not to be kept.

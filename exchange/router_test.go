@@ -23,8 +23,9 @@ type world struct {
 	random uint64
 	// histories are those that keep the message that was routed last.
 	histories []meta.QueueID
-	// delayed says that messages are to wait.
+	// delayed says that messages are to wait, passed whose relay they come from.
 	delayed bool
+	passed  string
 }
 
 func newWorld(t testing.TB) *world {
@@ -101,6 +102,9 @@ func (w *world) route(exchange, key string, copies []string, headers amqp.Table)
 	m := withHeaders(w.t, headers)
 	m.Copies, m.Delayed = copies, w.delayed
 	v := w.router.View()
+	if q := v.Relay("/", w.passed); q != nil {
+		m.Passed = q.ID
+	}
 	want, wantReason := w.oracle(v, "/", exchange, append([]string{key}, copies...), headers)
 	got, reason := w.router.Route("/", []byte(exchange), []byte(key), m, nil)
 	w.histories = w.keptBy(v, "/", exchange, append([]string{key}, copies...), headers)
@@ -135,7 +139,7 @@ func TestScripts(t *testing.T) {
 }
 
 // line carries out one line of a script: queue Q, delete-queue Q, exchange X TYPE [alternate=Y], delete-exchange X, bind|unbind X queue|exchange D
-// [key=K] [@header=value], route X [key=K] [cc=K,L] [delayed] [@header=value]. Only route and refusals print something.
+// [key=K] [@header=value], route X [key=K] [cc=K,L] [delayed] [passed=X] [@header=value]. Only route and refusals print something.
 func (w *world) line(out *strings.Builder, l *script.Line) {
 	var table amqp.Table
 	for _, p := range l.Pairs("@") {
@@ -166,7 +170,7 @@ func (w *world) line(out *strings.Builder, l *script.Line) {
 		if cc := l.Text("cc", ""); cc != "" {
 			copies = strings.Split(cc, ",")
 		}
-		w.delayed = l.Has("delayed")
+		w.delayed, w.passed = l.Has("delayed"), l.Text("passed", "")
 		ids, reason := w.route(l.Arg(0), l.Text("key", ""), copies, table)
 		fmt.Fprintf(out, "%s:", l)
 		for _, id := range ids {
@@ -217,11 +221,11 @@ func value(l *script.Line, s string) amqp.Value {
 // change makes one random change to the world.
 func (w *world) change(r *rand.Rand) {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
-	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "amq.topic", "missing"}
+	exchanges := []string{"d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "dd", "id", "amq.topic", "missing"}
 	types := map[string]string{
 		"d": "direct", "f": "fanout", "t": "topic", "h": "headers", "auto-t": "topic", "internal-f": "fanout", "c": meta.TypeConsistentHash, "ch": meta.TypeConsistentHash, "m": meta.TypeModulusHash,
 		"r": meta.TypeRandom, "l": meta.TypeLocalRandom, "rh": meta.TypeRecentHistory,
-		"dt": meta.TypeDelayed, "dh": meta.TypeDelayed,
+		"dt": meta.TypeDelayed, "dh": meta.TypeDelayed, "dd": meta.TypeDelayed, "id": meta.TypeDeduplication,
 	}
 	w.random = r.Uint64()
 	switch r.IntN(21) {
@@ -240,7 +244,7 @@ func (w *world) change(r *rand.Rand) {
 			w.deleteQueue(pick("a", "b", "c", "e", "g"))
 		}
 	case 2, 3:
-		name := exchanges[r.IntN(14)]
+		name := exchanges[r.IntN(16)]
 		typ := types[name]
 		if r.IntN(8) == 0 {
 			typ = pick("direct", "fanout", "topic", "headers")
@@ -253,14 +257,14 @@ func (w *world) change(r *rand.Rand) {
 			args = append(args, amqp.Field{Key: "hash-header", Value: amqp.Longstr("k")})
 		}
 		if typ == meta.TypeDelayed {
-			args = append(args, amqp.Field{Key: meta.ArgDelayedType, Value: amqp.Longstr(map[string]string{"dt": "topic", "dh": meta.TypeRecentHistory}[name])})
+			args = append(args, amqp.Field{Key: meta.ArgDelayedType, Value: amqp.Longstr(map[string]string{"dt": "topic", "dh": meta.TypeRecentHistory, "dd": meta.TypeDeduplication}[name])})
 		}
 		w.exchange(name, typ, args)
 	case 4:
 		if r.IntN(3) > 0 {
 			break
 		}
-		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(14)]}})
+		w.apply(meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: exchanges[r.IntN(16)]}})
 	default:
 		op := meta.OpBind
 		if r.IntN(3) == 0 {
@@ -326,8 +330,8 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 				w.change(r)
 			}
 			w.update()
-			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "amq.topic", "missing"} {
-				w.delayed = r.IntN(2) == 0
+			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "dd", "id", "amq.topic", "missing"} {
+				w.delayed, w.passed = r.IntN(2) == 0, []string{"", x, "id"}[r.IntN(3)]
 				key := randomPattern(r, "ab", false)
 				if x == "" && r.IntN(2) == 0 {
 					key = "a"
@@ -336,7 +340,11 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 				for range max(0, r.IntN(5)-2) {
 					copies = append(copies, randomPattern(r, "ab", false))
 				}
-				ids, _ := w.route(x, key, copies, randomTable(r, false))
+				headers := randomTable(r, false)
+				if n := r.IntN(4); n > 1 {
+					headers = headers.Set(meta.HeaderDedup, []amqp.Value{amqp.Void(), amqp.Int8(1)}[n-2])
+				}
+				ids, _ := w.route(x, key, copies, headers)
 				total++
 				if len(ids) > 0 {
 					routed++

@@ -62,7 +62,7 @@ func (u *update) visitExchange(before, x *meta.Exchange) {
 	if x.Name == "" {
 		return
 	}
-	c := &compiled{kind: kindOf(x.RoutingType()), internal: x.Internal}
+	c := &compiled{kind: kindOf(x.RoutingType()), internal: x.Internal, delays: x.Delays(), dedups: x.Deduplicates()}
 	if old, ok := u.vhost.exchanges.Get(x.Name); ok && before != nil && before.Type == x.Type && before.Arguments == x.Arguments {
 		*c = *old // its policy changed: the bindings stay. If it was made again, those of the old one are taken out one by one.
 		c.internal, c.alternate, c.hasAlternate = x.Internal, "", false

@@ -83,6 +83,7 @@ const (
 	argDeduplication       = "x-message-deduplication"
 	argCacheSize           = "x-cache-size"
 	argCacheTTL            = "x-cache-ttl"
+	argCachePersistence    = "x-cache-persistence"
 	tenYearsMillis         = 10 * 365 * 24 * 3600 * 1000
 	intMax                 = 1<<63 - 1
 	priorityMax            = 255
@@ -158,7 +159,7 @@ var argTable = [...]Arg{
 	{Name: argCacheSize, PolicyKey: "x-cache-size", Merge: PolicyWins, Noun: "cache size", Scope: bothQueues | ExchangeScope, Kind: LooseIntArg, Min: 1, Max: intMax, Served: true},
 	{Name: argCacheTTL, PolicyKey: "x-cache-ttl", Merge: PolicyWins, Noun: "cache TTL", Scope: bothQueues | ExchangeScope, Kind: LooseIntArg, Min: 1, Max: tenYearsMillis, Served: true},
 	{
-		Name: "x-cache-persistence", PolicyKey: "x-cache-persistence", Noun: "cache persistence", Scope: bothQueues | ExchangeScope, Kind: WordArg,
+		Name: argCachePersistence, PolicyKey: "x-cache-persistence", Noun: "cache persistence", Scope: bothQueues | ExchangeScope, Kind: WordArg,
 		Words: []string{"memory", "disk"}, BadWord: "invalid_cache_persistence", Ignored: true,
 	},
 	{
@@ -359,13 +360,13 @@ func LooseInt(v amqp.Value) (n int64, ok bool) {
 }
 
 // Deduplication returns what a queue was told about messages with an id that it knows: whether they are dropped, and, if ids count for a time and not as long as their message is in the queue, for how
-// many milliseconds and, unless size is 0, how many of them.
+// many milliseconds and, unless size is 0, how many of them. That of a relay is limited by number alone if no time is given.
 func (q *Queue) Deduplication() (on bool, windowMillis, size int64) {
 	if v, ok := q.Effective(argDeduplication); ok {
 		on, _ = LooseBool(v)
 	}
 	ttl, window := q.Effective(argCacheTTL)
-	if !on || !window {
+	if _, isRelay := q.RelayOf(); !on || !window && !isRelay {
 		return on, 0, 0
 	}
 	windowMillis, _ = LooseInt(ttl)

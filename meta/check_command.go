@@ -99,12 +99,12 @@ func (v *View) checkDeclareExchange(x *Exchange) Reply {
 	if ae, ok := x.Arguments.Get(argAlternateExchange); ok && ae.Tag() != amqp.TagLongstr {
 		return Reply{Reason: ReasonInvalidArgType, Field: argAlternateExchange, Detail: ae.Type()}
 	}
-	if x.Type == TypeDelayed {
+	if x.Delays() {
 		if r := checkDelayed(x.Arguments); r.Reason != ReasonOK {
 			return r
 		}
 	}
-	if check := exchangeTypeNamed(x.RoutingType()).check; check != nil {
+	if check := exchangeTypeNamed(x.namedType()).check; check != nil {
 		return check(x.Arguments)
 	}
 	return Reply{}

@@ -51,6 +51,7 @@ var exchangeTypes = [...]exchangeType{
 	}},
 	{name: TypeDelayed}, // its arguments: checkDelayed
 	{name: TypeLocalRandom, bindingProblem: localBindingProblem},
+	{name: TypeDeduplication, check: checkCache},
 	{name: TypeModulusHash},
 	{name: TypeRandom},
 	{name: TypeRecentHistory, check: checkHistoryLength},

@@ -15,6 +15,10 @@ const (
 	TypeDelayed = "x-delayed-message"
 	// ArgDelayedType names how an exchange of TypeDelayed routes: any type but its own.
 	ArgDelayedType = "x-delayed-type"
+	// TypeDeduplication leads a message with an id on once, as a fanout does. Its relay has the window.
+	TypeDeduplication = "x-message-deduplication"
+	// HeaderDedup is the header with a message's id.
+	HeaderDedup = "x-deduplication-header"
 	// relayPrefix and the exchange's name are the name of a relay. Clients cannot make such a queue, for it is reserved.
 	relayPrefix = "amq.relay:"
 )
@@ -31,8 +35,8 @@ func (v *View) Relay(vhostName, exchange string) *Queue {
 	return nil
 }
 
-// RoutingType is the type by which the exchange chooses among its bindings: its own, or that which its arguments name.
-func (x *Exchange) RoutingType() string {
+// namedType is the type of the exchange, of one of TypeDelayed that which its arguments name.
+func (x *Exchange) namedType() string {
 	if x.Type == TypeDelayed {
 		if v, ok := x.Arguments.Get(ArgDelayedType); ok {
 			name, _ := v.AsString()
@@ -42,15 +46,55 @@ func (x *Exchange) RoutingType() string {
 	return x.Type
 }
 
+// RoutingType is the type by which the exchange chooses among its bindings: its own, or that which its arguments name.
+func (x *Exchange) RoutingType() string {
+	if x.Deduplicates() {
+		return "fanout"
+	}
+	return x.namedType()
+}
+
+// Delays tells whether the exchange keeps messages for as long as they say.
+func (x *Exchange) Delays() bool { return x.Type == TypeDelayed }
+
+// Deduplicates tells whether the exchange leads on one message of each id.
+func (x *Exchange) Deduplicates() bool { return x.namedType() == TypeDeduplication }
+
 // HasRelay tells whether exchanges of this type have relays.
-func (x *Exchange) HasRelay() bool { return x.Type == TypeDelayed }
+func (x *Exchange) HasRelay() bool { return x.Delays() || x.Deduplicates() }
 
 // RelayCommand returns the command that makes the relay of an exchange, to be proposed behind the one that makes the exchange.
 func RelayCommand(x *Exchange, replicas []NodeID) Command {
-	return Command{Op: OpDeclareQueue, Queue: Queue{
-		VHost: x.VHost, Name: relayPrefix + x.Name, Durable: true, Replicas: replicas,
-		Arguments: NewArguments(amqp.Table{{Key: argQueueType, Value: amqp.Longstr(TypeClassic)}}),
-	}}
+	args := amqp.Table{{Key: argQueueType, Value: amqp.Longstr(TypeClassic)}}
+	if x.Deduplicates() {
+		args = args.Set(argDeduplication, amqp.Bool(true))
+		for _, name := range [...]string{argCacheSize, argCacheTTL} {
+			if v, ok := x.Arguments.Get(name); ok {
+				args = args.Set(name, v)
+			}
+		}
+	}
+	return Command{Op: OpDeclareQueue, Queue: Queue{VHost: x.VHost, Name: relayPrefix + x.Name, Durable: true, Replicas: replicas, Arguments: NewArguments(args)}}
+}
+
+// checkCache judges the arguments of an exchange of TypeDeduplication, with the plugin's texts.
+func checkCache(args Arguments) Reply {
+	bad := func(text string) Reply { return Reply{Reason: ReasonInvalidBinding, Detail: text} }
+	v, _ := args.Get(argCacheSize)
+	if n, ok := LooseInt(v); !ok || n <= 0 {
+		return bad("Missing or invalid argument, 'x-cache-size' must be an integer greater than 0")
+	}
+	if v, ok := args.Get(argCacheTTL); ok {
+		if n, ok := LooseInt(v); !ok || n <= 0 {
+			return bad("Invalid argument, 'x-cache-ttl' must be an integer greater than 0")
+		}
+	}
+	if v, ok := args.Get(argCachePersistence); ok {
+		if word, _ := v.AsString(); !contains(argNamed(argCachePersistence).Words, word) {
+			return bad("Invalid argument, 'x-cache-persistence' must be either 'disk' or 'memory'")
+		}
+	}
+	return Reply{}
 }
 
 // checkDelayed judges how an exchange of TypeDelayed is to route.

@@ -112,7 +112,7 @@ func (h *history) command() Command {
 		return Command{Op: OpDeletePermission, Permission: Permission{User: h.pick("u", "w"), VHost: h.pick("/", "v")}}
 	case 10, 11:
 		return Command{Op: OpDeclareExchange, Exchange: Exchange{
-			VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z"), Type: h.pick("topic", "fanout", TypeRecentHistory, TypeDelayed), Durable: h.r.IntN(2) == 0, AutoDelete: h.r.IntN(2) == 0,
+			VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z"), Type: h.pick("topic", "fanout", TypeRecentHistory, TypeDelayed, TypeDeduplication), Durable: h.r.IntN(2) == 0, AutoDelete: h.r.IntN(2) == 0,
 		}}
 	case 12:
 		return Command{Op: OpDeleteExchange, Exchange: Exchange{VHost: h.pick("/", "v"), Name: h.pick("x", "y", "z")}, IfUnused: h.r.IntN(2) == 0}

@@ -6,16 +6,14 @@ import (
 	"math"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
-
-// dedupHeader is the header whose value tells which messages are the same.
-const dedupHeader = "x-deduplication-header"
 
 // dedupID makes the id of a message from its header: half of a SHA-256 of the value. ok is false without one, and for a void, by which clients say that there is none. Ids stand in logs and snapshots, so what
 // they are made of never changes: text is the same as a string and as bytes, a whole number in every width, a fraction in both. Nothing else is the same as a value of another type.
 func dedupID(headers amqp.RawTable) (id queue.DedupID, ok bool) {
-	v, ok := headers.Lookup(dedupHeader)
+	v, ok := headers.Lookup(meta.HeaderDedup)
 	if !ok || v.Tag() == amqp.TagVoid {
 		return id, false
 	}

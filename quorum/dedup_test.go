@@ -11,7 +11,7 @@ import (
 
 func idOf(t *testing.T, v amqp.Value) (queue.DedupID, bool) {
 	t.Helper()
-	raw, err := amqp.ParseRawTable(amqp.Table{{Key: "a", Value: amqp.Int8(1)}, {Key: dedupHeader, Value: v}}.AppendEntries(nil))
+	raw, err := amqp.ParseRawTable(amqp.Table{{Key: "a", Value: amqp.Int8(1)}, {Key: meta.HeaderDedup, Value: v}}.AppendEntries(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestDedupIDs(t *testing.T) {
 	if _, ok := dedupID(nil); ok {
 		t.Error("no headers give an id")
 	}
-	raw := amqp.RawTable(amqp.Table{{Key: dedupHeader, Value: amqp.Longstr(long)}}.AppendEntries(nil))
+	raw := amqp.RawTable(amqp.Table{{Key: meta.HeaderDedup, Value: amqp.Longstr(long)}}.AppendEntries(nil))
 	if n := testing.AllocsPerRun(100, func() { dedupID(raw) }); n != 0 {
 		t.Errorf("%v allocations for an id", n)
 	}
@@ -80,5 +80,16 @@ func TestDedupConfig(t *testing.T) {
 		if got := queueConfig(&q); got != c.want {
 			t.Errorf("%v under %v: %+v, want %+v", c.args, c.policy, got, c.want)
 		}
+	}
+	x := meta.Exchange{Name: "x", Type: meta.TypeDeduplication, Arguments: meta.NewArguments(amqp.Table{{Key: size, Value: amqp.Longstr("9")}})}
+	relay := meta.RelayCommand(&x, nil).Queue
+	if got, want := queueConfig(&relay), (queue.Config{Relay: true, Deduplicate: true, DedupSize: queue.LimitOf(9)}); got != want {
+		t.Errorf("the relay of an exchange: %+v, want %+v", got, want)
+	}
+	x.Arguments = meta.NewArguments(amqp.Table{{Key: size, Value: amqp.Int32(9)}, {Key: ttl, Value: amqp.Int32(2000)}, {Key: meta.ArgDelayedType, Value: amqp.Longstr(x.Type)}})
+	x.Type = meta.TypeDelayed
+	relay = meta.RelayCommand(&x, nil).Queue
+	if got, want := queueConfig(&relay), (queue.Config{Relay: true, Deduplicate: true, DedupSize: queue.LimitOf(9), DedupTTL: queue.LimitOf(2000)}); got != want {
+		t.Errorf("the relay of an exchange that delays, too: %+v, want %+v", got, want)
 	}
 }

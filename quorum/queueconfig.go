@@ -24,6 +24,7 @@ func firstConfig(q *meta.Queue) queue.Config {
 func queueConfig(q *meta.Queue) queue.Config {
 	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
 	if _, cfg.Relay = q.RelayOf(); cfg.Relay {
+		deduplicate(q, &cfg)
 		return cfg
 	}
 	if q.Type == meta.TypeQuorum {
@@ -62,15 +63,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 	if v, ok := q.Arguments.Get("x-single-active-consumer"); ok {
 		cfg.SingleActive, _ = v.AsBool()
 	}
-	if on, ttl, size := q.Deduplication(); on {
-		cfg.Deduplicate = true
-		if ttl > 0 {
-			cfg.DedupTTL = queue.LimitOf(uint64(ttl))
-		}
-		if size > 0 {
-			cfg.DedupSize = queue.LimitOf(uint64(size))
-		}
-	}
+	deduplicate(q, &cfg)
 	if q.Name == parkingQueue {
 		cfg.DeliveryLimit = 0
 	}
@@ -121,6 +114,18 @@ func OwnTimeout(arguments amqp.Table) queue.Limit {
 		return queue.LimitOf(uint64(n))
 	}
 	return 0
+}
+
+// deduplicate adds what a queue was told about ids.
+func deduplicate(q *meta.Queue, cfg *queue.Config) {
+	on, ttl, size := q.Deduplication()
+	cfg.Deduplicate = on
+	if ttl > 0 {
+		cfg.DedupTTL = queue.LimitOf(uint64(ttl))
+	}
+	if size > 0 {
+		cfg.DedupSize = queue.LimitOf(uint64(size))
+	}
 }
 
 func intArgument(q *meta.Queue, name string) (int64, bool) {

@@ -17,7 +17,7 @@ func (v *mover) onward(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets 
 		return nil, false
 	}
 	name, _ := q.RelayOf()
-	m := exchange.Message{Copies: letter.Copies, Properties: &letter.Properties}
+	m := exchange.Message{Copies: letter.Copies, Properties: &letter.Properties, Passed: meta.QueueID(v.id)}
 	ids, _ := cat.Router.Route(q.VHost, []byte(name), letter.Envelope.RoutingKey, &m, nil)
 	for _, id := range append(ids, m.Histories...) {
 		targets = append(targets, queue.QueueID(id))
