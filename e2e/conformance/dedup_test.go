@@ -226,3 +226,61 @@ func (m *mortal) count(t *testing.T, queue string) int {
 	t.Helper()
 	return m.broker.Count(t, queue)
 }
+
+// TestDeduplicationExchange: an x-message-deduplication exchange leads one message of each id on to all that are bound, whatever their keys, within its window, which a restart does not end; what has no id
+// passes.
+func TestDeduplicationExchange(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	const window = 2 * time.Second
+	b := harness.Start(t, harness.Options{})
+	m := &mortal{newPair(t, b), harness.Quorum}
+	settled(t, m.ch.Confirm(false))
+	const kind = "x-message-deduplication"
+	closes(t, b.Channel(t).ExchangeDeclare("bad", kind, true, false, false, false, nil), amqp.PreconditionFailed,
+		"PRECONDITION_FAILED - Missing or invalid argument, 'x-cache-size' must be an integer greater than 0")
+	settled(t, m.ch.ExchangeDeclare("long", kind, true, false, false, false, amqp.Table{"x-cache-size": 100}))
+	settled(t, m.ch.ExchangeDeclare("short", kind, true, false, false, false, amqp.Table{"x-cache-size": "100", "x-cache-ttl": window.Milliseconds(), "x-cache-persistence": "disk"}))
+	one, two, brief := m.declare(t, "one", nil), m.declare(t, "two", nil), m.declare(t, "brief", nil)
+	settled(t, m.ch.QueueBind(one, "key", "long", false, nil))
+	settled(t, m.ch.QueueBind(two, "another", "long", false, nil))
+	settled(t, m.ch.QueueBind(brief, "", "short", false, nil))
+	for range 3 {
+		m.sendTo(t, "long", identified("k1", "identified"))
+		m.sendTo(t, "long", amqp.Publishing{Body: []byte("not identified")})
+	}
+	m.holds(t, one, 4)
+	m.holds(t, two, 4)
+	first := time.Now()
+	m.sendTo(t, "short", identified(7, "brief"))
+	tries := 1
+	for ; m.count(t, brief) < 2; tries++ {
+		m.sendTo(t, "short", identified(int64(7), "brief"))
+		time.Sleep(20 * time.Millisecond)
+		if time.Since(first) > 5*window {
+			t.Fatal("the window does not end")
+		}
+	}
+	if took := time.Since(first); took < window-100*time.Millisecond || tries < 3 {
+		t.Errorf("the second of %d came after %v, the window is %v", tries, took, window)
+	}
+	b.Kill9()
+	b.Launch(t)
+	m = &mortal{newPair(t, b), harness.Quorum}
+	settled(t, m.ch.Confirm(false))
+	m.sendTo(t, "long", identified("k1", "after a restart"))
+	m.sendTo(t, "long", identified("k2", "another"))
+	m.holds(t, one, 5)
+	m.holds(t, two, 5)
+}
+
+// sendTo publishes to an exchange, confirmed.
+func (m *mortal) sendTo(t *testing.T, exchange string, p amqp.Publishing) {
+	t.Helper()
+	p.DeliveryMode = amqp.Persistent
+	c, err := m.ch.PublishWithDeferredConfirmWithContext(t.Context(), exchange, "", false, false, p)
+	settled(t, err)
+	if !c.Wait() {
+		t.Fatalf("%s takes no message", exchange)
+	}
+}
