@@ -135,7 +135,7 @@ func (b *Broker) Publish(ctx context.Context, user, vhost, exchangeName, key str
 	}
 	cmd := queue.Command{Op: queue.OpEnqueue, BodyBytes: uint32(len(body))}
 	e := Envelope{Exchange: []byte(exchangeName), RoutingKey: []byte(key), Properties: properties, Body: body}
-	if wait.isSet() {
+	if wait.isSet() || m.Relayed {
 		e.Properties, e.Carriage = wait.properties(&v), wait.carriage(false, blind, copies)
 		wait.addTo(&cmd)
 	}

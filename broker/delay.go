@@ -106,18 +106,18 @@ func (d *delay) carriage(mandatory, blind bool, keys []string) []byte {
 	return c.Append(nil)
 }
 
-// postpone has the message in the making wait, which was routed to ch.w.targets. One that is mandatory must be routable now: what an exchange is to keep counts by where it leads to at present.
+// postpone has the message in the making wait or pass a relay, which was routed to ch.w.targets. One that is mandatory must be routable now: what an exchange is to keep counts by where it leads to at present.
 func (ch *channel) postpone(exchangeName []byte, copies []string, blind bool) {
 	p, w := &ch.publishing, ch.w
 	if p.mandatory {
-		m := exchange.Message{Copies: copies, Properties: &w.view}
+		m := exchange.Message{Copies: copies, Properties: &w.view, Through: true}
 		now, _ := ch.publishTo.router.Route(exchangeName, p.env.b[p.routeFrom:p.properties-4], &m, nil)
 		if len(now) == 0 {
 			w.targets, w.histories = w.targets[:0], w.histories[:0]
 		}
 	}
-	if len(w.targets) > 0 {
-		ch.replaceProperties(p.delay.properties(&w.view), p.delay.carriage(p.mandatory, blind, copies))
+	if c := p.delay.carriage(p.mandatory, blind, copies); len(w.targets) > 0 && (c != nil || p.delay.isSet()) {
+		ch.replaceProperties(p.delay.properties(&w.view), c)
 	}
 }
 

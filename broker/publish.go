@@ -167,7 +167,7 @@ func (ch *channel) publish() error {
 // dispatch sends a message on its way that was routed, or holds it for its transaction.
 func (ch *channel) dispatch(exchangeName []byte, copies []string, blind bool) error {
 	p, w := &ch.publishing, ch.w
-	if p.delay.isSet() {
+	if p.delay.isSet() || w.message.Relayed {
 		ch.postpone(exchangeName, copies, blind)
 	}
 	targets := w.targets

@@ -37,7 +37,7 @@ func (w *world) relays(x *meta.Exchange, headers amqp.Table) bool {
 	id, identified := headers.Get(meta.HeaderDedup)
 	named, _ := x.Arguments.Get(meta.ArgDelayedType)
 	dedups := x.Type == meta.TypeDeduplication || x.Type == meta.TypeDelayed && named.Equal(amqp.Longstr(meta.TypeDeduplication))
-	return x.Name != w.passed && (w.delayed && x.Type == meta.TypeDelayed || dedups && identified && !id.IsVoid())
+	return !w.through && x.Name != w.passed && (w.delayed && x.Type == meta.TypeDelayed || dedups && identified && !id.IsVoid())
 }
 
 func (w *world) walk(v *meta.View, vhost, exchange string, keys []string, headers amqp.Table) (queues []meta.QueueID, passed []string, _ Reason) {

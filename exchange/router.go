@@ -77,6 +77,8 @@ type Message struct {
 	Delayed bool
 	// Passed is the relay that the message comes from, if any: what its exchange does to messages is done.
 	Passed meta.QueueID
+	// Through routes to where the bindings lead at present, as if there were no relays. Else Relayed tells that the message was led to one.
+	Through, Relayed bool
 }
 
 // View returns the View that the Router was made from.
@@ -253,8 +255,8 @@ func matchName[T cow.Text](w *hop, key T) {
 
 // match adds what the bindings of one exchange say.
 func match[T cow.Text](w *hop, x *compiled, key T, copies []string) {
-	if x.relay != 0 && x.relay != w.m.Passed && (x.delays && w.m.Delayed || x.dedups && w.isIdentified()) {
-		w.matched = true
+	if x.relay != 0 && x.relay != w.m.Passed && !w.m.Through && (x.delays && w.m.Delayed || x.dedups && w.isIdentified()) {
+		w.matched, w.m.Relayed = true, true
 		w.lists++
 		w.dst = append(w.dst, x.relay)
 		return

@@ -26,6 +26,8 @@ type world struct {
 	// delayed says that messages are to wait, passed whose relay they come from.
 	delayed bool
 	passed  string
+	// through routes as if there were no relays.
+	through bool
 }
 
 func newWorld(t testing.TB) *world {
@@ -100,7 +102,7 @@ func (w *world) bind(op meta.Op, source string, kind meta.DestinationKind, desti
 func (w *world) route(exchange, key string, copies []string, headers amqp.Table) ([]meta.QueueID, Reason) {
 	w.t.Helper()
 	m := withHeaders(w.t, headers)
-	m.Copies, m.Delayed = copies, w.delayed
+	m.Copies, m.Delayed, m.Through = copies, w.delayed, w.through
 	v := w.router.View()
 	if q := v.Relay("/", w.passed); q != nil {
 		m.Passed = q.ID
@@ -139,7 +141,7 @@ func TestScripts(t *testing.T) {
 }
 
 // line carries out one line of a script: queue Q, delete-queue Q, exchange X TYPE [alternate=Y], delete-exchange X, bind|unbind X queue|exchange D
-// [key=K] [@header=value], route X [key=K] [cc=K,L] [delayed] [passed=X] [@header=value]. Only route and refusals print something.
+// [key=K] [@header=value], route X [key=K] [cc=K,L] [delayed] [passed=X] [through] [@header=value]. Only route and refusals print something.
 func (w *world) line(out *strings.Builder, l *script.Line) {
 	var table amqp.Table
 	for _, p := range l.Pairs("@") {
@@ -171,6 +173,7 @@ func (w *world) line(out *strings.Builder, l *script.Line) {
 			copies = strings.Split(cc, ",")
 		}
 		w.delayed, w.passed = l.Has("delayed"), l.Text("passed", "")
+		w.through = l.Has("through")
 		ids, reason := w.route(l.Arg(0), l.Text("key", ""), copies, table)
 		fmt.Fprintf(out, "%s:", l)
 		for _, id := range ids {
@@ -332,6 +335,7 @@ func TestUpdatesRouteAsTheOracle(t *testing.T) {
 			w.update()
 			for _, x := range []string{"", "d", "f", "t", "h", "auto-t", "internal-f", "c", "ch", "m", "r", "l", "rh", "dt", "dh", "dd", "id", "amq.topic", "missing"} {
 				w.delayed, w.passed = r.IntN(2) == 0, []string{"", x, "id"}[r.IntN(3)]
+				w.through = r.IntN(6) == 0
 				key := randomPattern(r, "ab", false)
 				if x == "" && r.IntN(2) == 0 {
 					key = "a"

@@ -251,6 +251,9 @@ func TestDeduplicationExchange(t *testing.T) {
 	}
 	m.holds(t, one, 4)
 	m.holds(t, two, 4)
+	m.mandatory(t, "long", 0)
+	settled(t, m.ch.ExchangeDeclare("unbound", kind, true, false, false, false, amqp.Table{"x-cache-size": 1}))
+	m.mandatory(t, "unbound", 1)
 	first := time.Now()
 	m.sendTo(t, "short", identified(7, "brief"))
 	tries := 1
@@ -282,5 +285,19 @@ func (m *mortal) sendTo(t *testing.T, exchange string, p amqp.Publishing) {
 	settled(t, err)
 	if !c.Wait() {
 		t.Fatalf("%s takes no message", exchange)
+	}
+}
+
+// mandatory publishes a duplicate as mandatory: it comes back so many times, and is confirmed.
+func (m *mortal) mandatory(t *testing.T, exchange string, want int) {
+	t.Helper()
+	ch := m.broker.Channel(t)
+	settled(t, ch.Confirm(false))
+	returns := ch.NotifyReturn(make(chan amqp.Return, 10))
+	p := identified("k1", "mandatory")
+	c, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), exchange, "", true, false, p)
+	settled(t, err)
+	if !c.Wait() || len(returns) != want {
+		t.Errorf("%s: %d returns, want %d", exchange, len(returns), want)
 	}
 }
