@@ -61,23 +61,20 @@ func (o *oracle) peekDelayed(until int64, seq Seq, count int) string {
 // peek is what a look should show: a part of the oracle's list.
 func (o *oracle) peek(unacked bool, offset, count int) string {
 	var list []Peeked
-	for _, x := range o.in(oReady) {
-		if !unacked {
-			list = append(list, x.peeked())
-		}
+	xs := o.in(oReady)
+	if unacked {
+		xs = slices.DeleteFunc(o.byPlace(), func(x *oMessage) bool {
+			return x.place == oReady || x.place == oStaged || x.place == oDead || x.place == oDelayed || x.place == oOut && x.noAck
+		})
+		slices.SortStableFunc(xs, func(a, b *oMessage) int { return cmp.Compare(b.priority, a.priority) })
 	}
-	for p := 255; p >= 0; p-- {
-		for _, x := range o.byPlace() {
-			if !unacked || x.place == oReady || x.place == oStaged || x.place == oDead || x.place == oDelayed || x.place == oOut && x.noAck || int(x.priority) != p {
-				continue
-			}
-			y := x.peeked()
-			if x.place == oOut {
-				y.Redelivered = x.acquired > 1 || x.marked
-				y.Node, y.BootCounter, y.Session, y.Consumer = x.session.pipeline.id.Node, x.session.pipeline.id.Boot.Counter, x.session.id, x.consumer
-			}
-			list = append(list, y)
+	for _, x := range xs {
+		y := x.peeked()
+		if x.place == oOut {
+			y.Redelivered = x.acquired > 1 || x.marked
+			y.Node, y.BootCounter, y.Session, y.Consumer = x.session.pipeline.id.Node, x.session.pipeline.id.Boot.Counter, x.session.id, x.consumer
 		}
+		list = append(list, y)
 	}
 	from := min(offset, len(list))
 	return peekString(list[from:min(from+count, len(list))])
