@@ -301,3 +301,47 @@ func (m *mortal) mandatory(t *testing.T, exchange string, want int) {
 		t.Errorf("%s: %d returns, want %d", exchange, len(returns), want)
 	}
 }
+
+// TestDeduplicationOfDelayed (K15): a window begins when its exchange takes the first message and is not made longer by a delay: behind a delayed exchange when the message comes from there, of an exchange that
+// does both when it was published.
+func TestDeduplicationOfDelayed(t *testing.T) {
+	harness.NeedProcess(t)
+	t.Parallel()
+	const window, wait = 3 * time.Second, 2 * time.Second
+	b := harness.Start(t, harness.Options{})
+	m := &mortal{newPair(t, b), harness.Quorum}
+	settled(t, m.ch.Confirm(false))
+	cache := amqp.Table{"x-cache-size": 100, "x-cache-ttl": window.Milliseconds()}
+	settled(t, m.ch.ExchangeDeclare("once", "x-message-deduplication", true, false, false, false, cache))
+	settled(t, m.ch.ExchangeDeclare("later", "x-delayed-message", true, false, false, false, amqp.Table{"x-delayed-type": "fanout"}))
+	cache["x-delayed-type"] = "x-message-deduplication"
+	settled(t, m.ch.ExchangeDeclare("both", "x-delayed-message", true, false, false, false, cache))
+	chained, both := m.declare(t, "chained", nil), m.declare(t, "both", nil)
+	settled(t, m.ch.ExchangeBind("once", "", "later", false, nil))
+	settled(t, m.ch.QueueBind(chained, "", "once", false, nil))
+	settled(t, m.ch.QueueBind(both, "", "both", false, nil))
+	for _, c := range []struct {
+		delayed, direct, queue string
+		from                   time.Duration // when the window begins
+	}{{"later", "once", chained, wait}, {"both", "both", both, 0}} {
+		began := time.Now()
+		p := identified("k1", "delayed")
+		p.Headers["x-delay"] = int32(wait.Milliseconds())
+		m.sendTo(t, c.delayed, p)
+		if c.from > 0 {
+			m.holds(t, c.queue, 1)
+		}
+		for m.count(t, c.queue) < 2 {
+			m.sendTo(t, c.direct, identified("k1", "direct"))
+			time.Sleep(20 * time.Millisecond)
+			if time.Since(began) > eventTimeout {
+				t.Fatalf("%s: the window does not end", c.delayed)
+			}
+		}
+		took := time.Since(began)
+		if least, most := c.from+window-100*time.Millisecond, c.from+window+wait-200*time.Millisecond; took < least || took > most {
+			t.Errorf("%s: the second one came after %v, want %v to %v", c.delayed, took, least, most)
+		}
+		get(t, m.ch, c.queue, "delayed", "direct")
+	}
+}
