@@ -12,6 +12,7 @@ var argHelp = map[string]string{
 	"x-max-in-memory-length":          "Of old versions; memory is bounded per node.",
 	"x-max-in-memory-bytes":           "Of old versions; memory is bounded per node.",
 	"x-max-priority":                  "The highest priority; higher ones count as this one. Without it 31 for quorum queues and none for classic ones.",
+	"x-priority-aging-ms":             "A ready message counts as one priority higher for each so many milliseconds since it was enqueued, up to the highest, so that none waits for ever; 0 is never.",
 	"x-overflow":                      "What gives way when the queue is full: the oldest message of the lowest priority, the new one, or the new one as a dead letter.",
 	"x-single-active-consumer":        "One consumer at a time gets messages.",
 	argQueueType:                      "The type of the queue.",

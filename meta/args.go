@@ -111,7 +111,8 @@ var argTable = [...]Arg{
 	{Name: "x-max-length-bytes", PolicyKey: "max-length-bytes", Merge: LeastWins, Operator: true, Noun: "maximum length in bytes", Scope: allQueues, Kind: IntArg, Max: intMax, Equivalence: true, Relaxed: true, Served: true},
 	{Name: "x-max-in-memory-length", PolicyKey: "max-in-memory-length", Merge: LeastWins, Operator: true, Noun: "maximum memory in bytes", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
 	{Name: "x-max-in-memory-bytes", PolicyKey: "max-in-memory-bytes", Merge: LeastWins, Operator: true, Noun: "maximum memory in bytes", Scope: bothQueues, Kind: IntArg, Max: intMax, Ignored: true},
-	{Name: "x-max-priority", Scope: bothQueues, Kind: IntArg, Max: priorityMax, Equivalence: true, Served: true},
+	{Name: "x-max-priority", PolicyKey: "max-priority", Merge: PolicyWins, Noun: "maximum priority", Scope: bothQueues, Kind: IntArg, Max: priorityMax, Equivalence: true, Served: true},
+	{Name: "x-priority-aging-ms", PolicyKey: "priority-aging-ms", Merge: PolicyWins, Scope: bothQueues, Kind: MillisArg, Equivalence: true, Served: true},
 	{
 		Name: "x-overflow", PolicyKey: "overflow", Merge: PolicyWinsOnQuorum, Operator: true, Noun: "overflow value", Scope: bothQueues, Kind: WordArg,
 		Words: []string{"drop-head", "reject-publish", "reject-publish-dlx"}, BadWord: "invalid_overflow", Equivalence: true, Served: true,

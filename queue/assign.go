@@ -7,7 +7,7 @@ func (m *Machine) assign(out []Effect) []Effect {
 	}
 	var x record
 	for m.ready.sums.n > 0 && m.roster.waiting > 0 && m.budget.assignments > 0 {
-		m.ready.peek(&x)
+		m.head(&x)
 		c := m.roster.pick(x.bytes)
 		if c == nil {
 			return out
@@ -25,7 +25,7 @@ func (m *Machine) canAssign() bool {
 		return false
 	}
 	var x record
-	m.ready.peek(&x)
+	m.head(&x)
 	return m.roster.pick(x.bytes) != nil
 }
 
@@ -75,7 +75,7 @@ func (m *Machine) get(p *pipeline, cmd *Command, out []Effect) (Reply, []Effect)
 	}
 	var x record
 	if m.ready.sums.n > 0 {
-		m.ready.peek(&x)
+		m.head(&x)
 	}
 	if m.ready.sums.n == 0 || m.isExpired(&x) { // the budget for deaths may be used up
 		m.totals.getEmpty++

@@ -411,8 +411,8 @@ const (
 )
 
 // limits and switches list what follows, in the order in which it is encoded.
-func (c *Config) limits() [12]*Limit {
-	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout, &c.DedupTTL, &c.DedupSize, &c.RetryMultiplier, &c.RetryJitter}
+func (c *Config) limits() [13]*Limit {
+	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout, &c.DedupTTL, &c.DedupSize, &c.RetryMultiplier, &c.RetryJitter, &c.PriorityAging}
 }
 
 func (c *Config) switches() [7]*bool {

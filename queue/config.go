@@ -8,6 +8,8 @@ type Config struct {
 	// PriorityMax is the highest priority; higher ones are capped. PriorityDefault is that of a message without one.
 	PriorityMax     uint8
 	PriorityDefault uint8
+	// PriorityAging is after how many milliseconds a ready message counts as one priority higher; 0 is never.
+	PriorityAging Limit
 	// AutoDelete: emit KindUnused when the last consumer goes.
 	AutoDelete bool
 	// MessageTTL is how long a message may be ready, in milliseconds from its enqueue. At 0 it goes to a consumer at once or expires.

@@ -10,7 +10,7 @@
 // Check holds them; tests run it after every step.
 //
 //   - A message that was stored and not released is in exactly one place: ready, outstanding in one session, or returning.
-//   - Each level of priority hands out its messages in order of seq, returned ones included; the highest level goes first.
+//   - Each level of priority hands out its messages in order of seq, returned ones included; the highest level goes first, unless the queue's messages age.
 //   - A session's delivery numbers rise by one and are never reused; an outstanding delivery has been acquired at least once.
 //   - No consumer has more unsettled deliveries than its prefetch, nor more undrained ones than its windows (but for one message in an empty byte window).
 //   - A session gets nothing that needs an acknowledgement while its consumers, past ones included, have as many unsettled deliveries as its limit.
@@ -23,7 +23,7 @@
 // # Files
 //
 // command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
-// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, timeout.go how a delivery ends that is never settled, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), outstanding.go and seqset.go are the data
+// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, timeout.go how a delivery ends that is never settled, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), aging.go, outstanding.go and seqset.go are the data
 // structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go, restore.go and check.go the state as a whole. mutant.go lists the planted
 // bugs that the tests must find.
 package queue

@@ -213,7 +213,7 @@ func TestMemory(t *testing.T) {
 	f.enqueue(footprintMessages)
 	f.do("subscribe s1 c1 count=4096 bytes=1000000000")
 	f.deliver()
-	f.per("outstanding", 66)
+	f.per("outstanding", 74)
 	f.settle(OutcomeAck)
 	f.given("acknowledged")
 
@@ -221,7 +221,7 @@ func TestMemory(t *testing.T) {
 	f.deliver()
 	f.do("cancel s1 c1")
 	f.settle(OutcomeReturn)
-	f.per("returned", 92)
+	f.per("returned", 110)
 	f.do("subscribe s1 c2 count=4096 bytes=1000000000")
 	f.deliver()
 	f.do("close s1")

@@ -223,6 +223,7 @@ type generator struct {
 	alone      bool
 	limited    bool
 	timeouts   bool
+	aging      bool
 	dedup      bool
 	bulk       int
 }
@@ -235,7 +236,7 @@ func generate(seed uint64) *history {
 	}
 	g.limits, g.alone, g.dedup = g.IntN(2) == 0, g.IntN(4) == 0, g.IntN(2) == 0
 	g.o, g.priorities, g.limited, g.bulk = newOracle(h.b), g.IntN(2) == 0, g.IntN(2) == 0, []int{1, 1, 3, 12}[g.IntN(4)]
-	g.timeouts = g.IntN(2) == 0
+	g.timeouts, g.aging = g.IntN(2) == 0, g.IntN(2) == 0
 	for now := int64(0); len(h.steps) < modelSteps; {
 		s := g.step()
 		h.steps = append(h.steps, s)
@@ -309,6 +310,9 @@ func (g *generator) single() Command {
 		c := Config{Version: g.o.cfg.Version + uint64(g.IntN(3)), AutoDelete: g.IntN(3) > 0}
 		if g.priorities {
 			c.PriorityMax, c.PriorityDefault = uint8(g.IntN(5)), uint8(g.IntN(6))
+			if g.aging {
+				c.PriorityAging = LimitOf([]uint64{0, 700, 2000, 9000}[g.IntN(4)])
+			}
 		}
 		if g.limits {
 			g.limit(&c)

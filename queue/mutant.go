@@ -46,6 +46,8 @@ const (
 	mutantTimeoutCounts
 	mutantScheduleOffByOne
 	mutantJitterForgotten
+	mutantAgingStarves
+	mutantAgingForgetsPosition
 	mutantReturnsHalfGathered
 	mutantIDFreedEarly
 	mutantIDKnownThoughRefused

@@ -625,7 +625,8 @@ func (o *oracle) assignable() (*oMessage, *oConsumer) {
 	if o.sealed || len(ready) == 0 {
 		return nil, nil
 	}
-	return ready[0], o.chosen(ready[0])
+	x := o.goesNext(ready)
+	return x, o.chosen(x)
 }
 
 func (o *oracle) after() {
@@ -726,7 +727,7 @@ func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply 
 	}
 	dead := false
 	for _, x := range o.dueNow() { // there was no budget left for it
-		dead = dead || x == ready[0]
+		dead = dead || x == o.goesNext(ready)
 	}
 	if len(ready) == 0 || dead {
 		o.counts.GetEmpty++
@@ -743,8 +744,9 @@ func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply 
 	} else {
 		o.counts.Got++
 	}
-	o.hand(ready[0], s, 0, noAck)
-	o.start(ready[0], 0)
+	x := o.goesNext(ready)
+	o.hand(x, s, 0, noAck)
+	o.start(x, 0)
 	return Reply{A: s.lastD, B: uint64(len(ready) - 1)}
 }
 

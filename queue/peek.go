@@ -30,7 +30,7 @@ type Peeked struct {
 	Consumer    ConsumerID
 }
 
-// PeekReady returns up to count ready messages in the order in which consumers would get them, without the first offset.
+// PeekReady returns up to count ready messages in the order in which consumers would get them if none aged, without the first offset.
 func (m *Machine) PeekReady(offset, count int) []Peeked {
 	var out []Peeked
 	for p := len(m.ready.levels) - 1; p >= 0; p-- {

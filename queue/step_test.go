@@ -110,7 +110,7 @@ var conditionNames = []struct {
 
 // How scripts name Config.limits and Config.switches.
 var (
-	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout", "dedup-ttl", "dedup-size", "retry-multiplier", "retry-jitter"}
+	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout", "dedup-ttl", "dedup-size", "retry-multiplier", "retry-jitter", "aging"}
 	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay", "dedup"}
 )
 

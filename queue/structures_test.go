@@ -231,8 +231,8 @@ func TestLayout(t *testing.T) {
 		name      string
 		got, want uintptr
 	}{
-		{"fresh", sizeOf(fresh{}), 24}, {"record", sizeOf(record{}), 40}, {"delivery", sizeOf(delivery{}), 56},
-		{"page per delivery", sizeOf(p) / deliveryPage, 56}, {"chunk header", sizeOf(c), 40},
+		{"fresh", sizeOf(fresh{}), 24}, {"record", sizeOf(record{}), 48}, {"delivery", sizeOf(delivery{}), 64},
+		{"page per delivery", sizeOf(p) / deliveryPage, 64}, {"chunk header", sizeOf(c), 40},
 	} {
 		if x.got > x.want {
 			t.Errorf("%s takes %d bytes, want at most %d", x.name, x.got, x.want)

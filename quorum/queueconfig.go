@@ -43,7 +43,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 		{"x-message-ttl", &cfg.MessageTTL}, {"x-max-length", &cfg.MaxLength}, {"x-max-length-bytes", &cfg.MaxLengthBytes}, {"x-expires", &cfg.Expires},
 		{"x-delivery-limit", &cfg.DeliveryLimit}, {"x-delayed-retry-min", &cfg.RetryMin}, {"x-delayed-retry-max", &cfg.RetryMax},
 		{"x-delayed-retry-multiplier", &cfg.RetryMultiplier}, {"x-delayed-retry-jitter", &cfg.RetryJitter},
-		{"x-consumer-timeout", &cfg.ConsumerTimeout},
+		{"x-consumer-timeout", &cfg.ConsumerTimeout}, {"x-priority-aging-ms", &cfg.PriorityAging},
 	} {
 		if n, ok := intArgument(q, l.name); ok {
 			*l.to = 0 // a negative delivery limit is none

@@ -1,5 +1,26 @@
 package queue
 
+// goesNext is the ready message that goes first: that which counts as the highest priority, of equals the oldest.
+func (o *oracle) goesNext(ready []*oMessage) *oMessage {
+	step, ages := o.cfg.PriorityAging.Get()
+	rank := func(x *oMessage) uint64 {
+		r := uint64(x.priority)
+		if ages && step > 0 {
+			for waited := o.seen - x.born; waited >= int64(step) && r < uint64(o.cfg.PriorityMax); waited -= int64(step) {
+				r++
+			}
+		}
+		return r
+	}
+	best := ready[0]
+	for _, x := range ready {
+		if rank(x) > rank(best) || rank(x) == rank(best) && x.at < best.at {
+			best = x
+		}
+	}
+	return best
+}
+
 // retryDelay is how long a message waits that came back, the oracle's way.
 func (o *oracle) retryDelay(x *oMessage) (delay uint64) {
 	least, _ := o.cfg.RetryMin.Get()
