@@ -252,6 +252,16 @@ func (c *call) exchangeWriter() func(*writer, *meta.Exchange) {
 	return func(w *writer, x *meta.Exchange) { c.writeExchange(w, x, counts[exchangeKey(x.VHost, x.Name)], span{}) }
 }
 
+// messagesDelayed counts what waits in the relay of an exchange.
+func (c *call) messagesDelayed(x *meta.Exchange) uint64 {
+	q := c.view.Relay(x.VHost, x.Name)
+	if q == nil {
+		return 0
+	}
+	st, _ := c.s.exactStatus(c.r.Context(), q)
+	return st.Counts.Delayed
+}
+
 func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount, s span) {
 	w.Str("name", x.Name)
 	w.Str("vhost", x.VHost)
@@ -260,6 +270,9 @@ func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount, s sp
 	w.Bool("auto_delete", x.AutoDelete)
 	w.Bool("internal", x.Internal)
 	writeArguments(w, x.Arguments)
+	if x.Type == meta.TypeDelayed && w.want("messages_delayed") {
+		w.Uint("messages_delayed", c.messagesDelayed(x))
+	}
 	writeName(w, "policy", x.Policies.Policy)
 	w.Str("user_who_performed_action", "")
 	if w.Object("message_stats") {

@@ -120,6 +120,13 @@ func (b *fakeBroker) Move(_ context.Context, user string, m *broker.Move) (uint6
 	return n, err
 }
 
+func (b *fakeBroker) PickDelayed(_ context.Context, q *meta.Queue, p broker.Pick) (uint64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.moved = append(b.moved, fmt.Sprintf("%s %v", q.Name, p))
+	return uint64(len(p.IDs)), b.failure
+}
+
 func (b *fakeBroker) Recall(context.Context, *meta.Binding) error { return nil }
 
 func (b *fakeBroker) Purge(_ context.Context, _, vhost, name string) (uint64, error) {

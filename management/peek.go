@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
@@ -24,6 +25,8 @@ const (
 	peekTruncateDefault = 50_000
 	// peekTimeout bounds a look, with the start of a queue that sleeps.
 	peekTimeout = 5 * time.Second
+	// askPeekDelayed is the reason of an askPeek for delayed messages.
+	askPeekDelayed = "delayed"
 )
 
 // look is what one request wants to see.
@@ -31,6 +34,9 @@ type look struct {
 	unacked                 bool
 	offset, count, truncate int
 	auto                    bool // the payload as a string if it is UTF-8
+	// delayed asks for the messages that are to be ready later, from one on, and not for an offset.
+	delayed bool
+	from    broker.DelayedID
 }
 
 // sighting is a message as a look shows it. The payload is cut; bodyBytes is its whole length.
@@ -41,6 +47,8 @@ type sighting struct {
 	node, boot, session, consumer uint64
 	exchange, key                 string
 	properties, payload           []byte
+	messageID                     string // these two of a delayed one only
+	delayed                       broker.DelayedID
 }
 
 // sight is what a look saw: of total messages in that state, as of the entry applied of the queue's log.
@@ -58,6 +66,9 @@ func (x *sight) pack(p *pack) {
 		p.text(&m.key)
 		p.bytes(&m.properties)
 		p.bytes(&m.payload)
+		p.text(&m.messageID)
+		p.int64(&m.delayed.UntilMillis)
+		p.uint((*uint64)(&m.delayed.Seq))
 	})
 }
 
@@ -191,9 +202,11 @@ func (s *Server) lookAnywhere(ctx context.Context, q *meta.Queue, f func(context
 
 // peekAt asks another node for a look.
 func (s *Server) peekAt(ctx context.Context, node meta.NodeID, id meta.QueueID, l *look) (*sight, error) {
-	body, err := s.peers.ask(ctx, node, question{
-		kind: askPeek, id: uint64(id), unacked: l.unacked, offset: uint64(l.offset), count: uint64(l.count), truncate: uint64(l.truncate),
-	})
+	q := question{kind: askPeek, id: uint64(id), unacked: l.unacked, offset: uint64(l.offset), count: uint64(l.count), truncate: uint64(l.truncate)}
+	if l.delayed {
+		q.reason, q.since, q.after = askPeekDelayed, uint64(l.from.UntilMillis), uint64(l.from.Seq)
+	}
+	body, err := s.peers.ask(ctx, node, q)
 	if err != nil {
 		return nil, err
 	}
@@ -209,6 +222,9 @@ func (s *Server) answerPeek(p *pack, q *question) error {
 	l := look{
 		unacked: q.unacked, offset: int(q.offset & (1<<40 - 1)), count: int(min(q.count, limits.PeekMessagesMax)), truncate: int(min(q.truncate, limits.PeekBytesMax)),
 	}
+	if l.delayed = q.reason == askPeekDelayed; l.delayed {
+		l.from = broker.DelayedID{UntilMillis: int64(q.since), Seq: queue.Seq(q.after)}
+	}
 	seen, err := s.peekOwn(ctx, meta.QueueID(q.id), &l)
 	if err == nil {
 		seen.pack(p)
@@ -219,7 +235,11 @@ func (s *Server) answerPeek(p *pack, q *question) error {
 // peekOwn looks at this node's replica. It ends early when the messages take limits.PeekBytesMax.
 func (s *Server) peekOwn(ctx context.Context, id meta.QueueID, l *look) (*sight, error) {
 	seen, room := new(sight), limits.PeekBytesMax
-	now, err := s.opt.Host.Peek(ctx, id, quorum.Look{Unacked: l.unacked, Offset: l.offset, Count: l.count}, func(position int, m *queue.Peeked, envelope []byte) bool {
+	at := quorum.Look{Unacked: l.unacked, Offset: l.offset, Count: l.count}
+	if l.delayed {
+		at.Delayed = &quorum.Due{UntilMillis: l.from.UntilMillis, Seq: l.from.Seq}
+	}
+	now, err := s.opt.Host.Peek(ctx, id, at, func(position int, m *queue.Peeked, envelope []byte) bool {
 		e, err := broker.ParseEnvelope(envelope)
 		e.Properties = e.Shown()
 		if err != nil {
@@ -230,11 +250,19 @@ func (s *Server) peekOwn(ctx context.Context, id meta.QueueID, l *look) (*sight,
 		if room -= len(e.Exchange) + len(e.RoutingKey) + len(e.Properties) + len(payload); room < 0 && len(seen.messages) > 0 {
 			return false
 		}
-		seen.messages = append(seen.messages, sighting{
+		x := sighting{
 			position: uint64(position), redelivered: m.Redelivered, deliveryCount: uint64(m.DeliveryCount), bodyBytes: uint64(len(e.Body)),
 			node: uint64(m.Node), boot: m.BootCounter, session: uint64(m.Session), consumer: uint64(m.Consumer),
 			exchange: string(e.Exchange), key: string(e.RoutingKey), properties: slices.Clone(e.Properties), payload: slices.Clone(payload),
-		})
+		}
+		if l.delayed {
+			x.delayed = broker.DelayedID{UntilMillis: m.UntilMillis, Seq: m.Seq}
+			if v, err := amqp.ScanProperties(e.Properties); err == nil {
+				id, _ := v.MessageID()
+				x.messageID = string(id)
+			}
+		}
+		seen.messages = append(seen.messages, x)
 		return true
 	})
 	seen.total, seen.applied = now.Total, now.Applied

@@ -109,7 +109,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	travel(t, "node", packNode, &node)
 	q := question{1, "2", "3", "4", "5", "6", "7", 8, 9, 10, 11, 12, true, 13, 14, 15, span{16, 17}, 18, 19}
 	travel(t, "question", func(p *pack, q *question) { q.pack(p) }, &q)
-	travel(t, "sight", func(p *pack, x *sight) { x.pack(p) }, &sight{1, 2, []sighting{{3, true, 4, 5, 6, 7, 8, 9, "10", "11", []byte("12"), []byte("13")}}})
+	travel(t, "sight", func(p *pack, x *sight) { x.pack(p) }, &sight{1, 2, []sighting{{3, true, 4, 5, 6, 7, 8, 9, "10", "11", []byte("12"), []byte("13"), "14", broker.DelayedID{UntilMillis: 15, Seq: 16}}}})
 	travel(t, "scan", func(p *pack, x *scan) { x.pack(p) }, &scan{1, 2, 3, []scanned{{4, 5, true, "6", "7", "8", "9", 10, 11}}})
 	travel(t, "redrive", packRedrive, &redriveState{
 		id: "1", spec: redriveSpec{"2", "3", "4", true, "5", "6", "7", "8", []string{"9"}, 10, 11, 12, true}, state: "13", reason: "14", scanned: 15, matched: 16, moved: 17, skipped: 18,

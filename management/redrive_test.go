@@ -28,13 +28,13 @@ func letter(seq queue.Seq, priority uint8, key, id, died, reason string, millis 
 	}
 	e := broker.Envelope{Exchange: []byte("x"), RoutingKey: []byte(key), Properties: properties.Append(nil), Body: []byte("body")}
 	if died == "" {
-		return heldMessage{queue.Peeked{Seq: seq, Priority: priority}, broker.AppendEnvelope(nil, &e)}
+		return heldMessage{queue.Peeked{Seq: seq, Place: seq, Priority: priority}, broker.AppendEnvelope(nil, &e)}
 	}
 	l, err := message.DeadLetter(broker.AppendEnvelope(nil, &e), message.Death{Queue: died, Reason: reason, TimeMillis: millis}, "dlx", nil)
 	if err != nil {
 		panic(err)
 	}
-	return heldMessage{queue.Peeked{Seq: seq, Priority: priority}, message.Append(nil, &l.Envelope)}
+	return heldMessage{queue.Peeked{Seq: seq, Place: seq, Priority: priority}, message.Append(nil, &l.Envelope)}
 }
 
 // told is what the API says of a redrive.
@@ -96,7 +96,7 @@ func TestRedrive(t *testing.T) {
 	now := time.Now().UnixMilli()
 	ready := []heldMessage{
 		letter(1, 0, "k1", "m1", "orders", "rejected", now-7200_000), letter(2, 0, "k2", "m2", "orders", "expired", now-10_000), letter(3, 1, "k1", "m3", "mail", "rejected", now-10_000),
-		letter(4, 0, "k1", "m4", "", "", 0), letter(5, 0, "k1", "m5", "gone", "rejected", now), letter(6, 0, "k1", "m6", "dead", "expired", now), {Peeked: queue.Peeked{Seq: 7}},
+		letter(4, 0, "k1", "m4", "", "", 0), letter(5, 0, "k1", "m5", "gone", "rejected", now), letter(6, 0, "k1", "m6", "dead", "expired", now), {Peeked: queue.Peeked{Seq: 7, Place: 7}},
 	}
 	for _, c := range []struct{ path, body, want, moved string }{
 		{"redrive", `{"dry_run":true}`, `done "" scanned=7 matched=7 moved=3 skipped=4 mail:1 orders:2 (no_death):1 gone(queue_gone):1 dead(same_queue):1 (unreadable):1`, ``},

@@ -55,7 +55,7 @@ type operation struct {
 
 // isHeavy tells whether an answer may be large, or takes messages.
 func (op *operation) isHeavy() bool {
-	return op.takes&paged != 0 || strings.HasSuffix(op.path, "/get") || strings.HasSuffix(op.path, "/peek") || strings.HasSuffix(op.path, "/unacked")
+	return op.takes&paged != 0 || strings.HasSuffix(op.path, "/get") || strings.HasSuffix(op.path, "/peek") || strings.HasSuffix(op.path, "/unacked") || strings.HasSuffix(op.path, "/delayed")
 }
 
 // operations is the list of all.
@@ -105,6 +105,11 @@ var operations = []operation{
 	{get, "exchanges/{vhost}/{exchange}", managers, getExchange, "An exchange; the default one is amq.default", columned | charted, "", "", 0},
 	{put, "exchanges/{vhost}/{exchange}", managers, putExchange, "Declares an exchange", 0, "", "type string, durable bool, auto_delete bool, internal bool, arguments object", 0},
 	{del, "exchanges/{vhost}/{exchange}", managers, deleteExchange, "Deletes an exchange", 0, "if-unused bool", "", 0},
+	{get, "exchanges/{vhost}/{exchange}/delayed", managers, listDelayed(true), "Messages of an exchange that are to be ready later, in that order", columned, "count int, after string", "", 0},
+	{get, "exchanges/{vhost}/{exchange}/delayed/{id}", managers, getDelayed(true), "A message of an exchange that is to be ready later", columned, "truncate int, encoding string", "", 0},
+	{del, "exchanges/{vhost}/{exchange}/delayed/{id}", managers, deleteDelayed(true), "Cancels a message that is to be ready later", 0, "", "", 0},
+	{post, "exchanges/{vhost}/{exchange}/delayed/cancel", managers, pickDelayed(true, false), "Cancels messages that are to be ready later", columned, "", "ids strings, all bool", 200},
+	{post, "exchanges/{vhost}/{exchange}/delayed/deliver", managers, pickDelayed(true, true), "Makes messages ready now that are to be later", columned, "", "ids strings, all bool", 200},
 	{
 		post, "exchanges/{vhost}/{exchange}/publish", managers, publish, "Publishes a message", 0, "",
 		"routing_key! string, properties! object, payload! string, payload_encoding! string", 200,
@@ -132,6 +137,11 @@ var operations = []operation{
 		post, "queues/{vhost}/{queue}/peek", managers, peek, "Looks at messages; nothing changes that consumers can see", columned, "",
 		"offset int, count int, state string, truncate int, encoding string", 200,
 	},
+	{get, "queues/{vhost}/{queue}/delayed", managers, listDelayed(false), "Messages that are to be ready later, in that order", columned, "count int, after string", "", 0},
+	{get, "queues/{vhost}/{queue}/delayed/{id}", managers, getDelayed(false), "A message that is to be ready later", columned, "truncate int, encoding string", "", 0},
+	{del, "queues/{vhost}/{queue}/delayed/{id}", managers, deleteDelayed(false), "Cancels a message that is to be ready later", 0, "", "", 0},
+	{post, "queues/{vhost}/{queue}/delayed/cancel", managers, pickDelayed(false, false), "Cancels messages that are to be ready later", columned, "", "ids strings, all bool", 200},
+	{post, "queues/{vhost}/{queue}/delayed/deliver", managers, pickDelayed(false, true), "Makes messages ready now that are to be later", columned, "", "ids strings, all bool", 200},
 	{get, "queues/{vhost}/{queue}/unacked", managers, listUnacked, "Looks at messages that wait for an acknowledgement", columned, "offset int, count int, truncate int, encoding string", "", 0},
 	{
 		post, "queues/{vhost}/{queue}/redrive", managers, startRedrive, "Moves dead letters back to the queues where they died last, or to one; it goes on in the background if it takes long", columned, "",

@@ -77,7 +77,7 @@ func (s *Server) answerScan(p *pack, q *question) error {
 func (s *Server) scanOwn(ctx context.Context, id meta.QueueID, behind quorum.Place, count int) (*scan, error) {
 	page := new(scan)
 	seen, err := s.opt.Host.Peek(ctx, id, quorum.Look{Behind: &behind, Count: count}, func(_ int, m *queue.Peeked, envelope []byte) bool {
-		x := scanned{priority: uint64(m.Priority), seq: uint64(m.Seq)}
+		x := scanned{priority: uint64(m.Priority), seq: uint64(m.Place)}
 		x.read(envelope)
 		page.messages = append(page.messages, x)
 		return true

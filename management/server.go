@@ -74,6 +74,8 @@ type Broker interface {
 	Publish(ctx context.Context, user, vhost, exchange, key string, properties, body []byte) (routed bool, err error)
 	Get(ctx context.Context, user, vhost, queue string, count int, settlement broker.Settlement) ([]broker.Message, error)
 	Purge(ctx context.Context, user, vhost, queue string) (uint64, error)
+	// PickDelayed cancels messages that are to be ready later, or makes them ready now. Who may is not asked.
+	PickDelayed(ctx context.Context, q *meta.Queue, p broker.Pick) (uint64, error)
 	// Move moves messages to another queue, with the user's permissions.
 	Move(ctx context.Context, user string, m *broker.Move) (uint64, error)
 	// Recall gives the destination of a new binding the last messages of its source, if that keeps any.

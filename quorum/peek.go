@@ -19,6 +19,14 @@ type Look struct {
 	Offset, Count int
 	// Behind, if it is not nil, asks for the ready messages behind a place instead of those behind an offset. Whoever goes on from where he was misses none that stays ready.
 	Behind *Place
+	// Delayed, if it is not nil, asks for the messages that are to be ready later, from that one on.
+	Delayed *Due
+}
+
+// Due names a message that is to be ready later: when, and its seq.
+type Due struct {
+	UntilMillis int64
+	Seq         queue.Seq
 }
 
 // Place is where a ready message stands: messages of a higher priority come before it, and those of its priority with a lower Seq. Priority 256 stands before all.
@@ -71,6 +79,8 @@ func (r *replica) peek(look Look) (Seen, []queue.Peeked, [][]byte) {
 	seen := Seen{Total: counts.Ready, Applied: r.applied, Next: counts.NextSeq, Moving: counts.Moving}
 	var messages []queue.Peeked
 	switch {
+	case look.Delayed != nil:
+		seen.Total, messages = counts.Delayed, r.m.PeekDelayed(look.Delayed.UntilMillis, look.Delayed.Seq, look.Count)
 	case look.Behind != nil:
 		messages = r.m.ScanReady(look.Behind.Priority, look.Behind.Seq, look.Count)
 	case look.Unacked:

@@ -3,6 +3,8 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,22 +94,25 @@ type due struct {
 func (p *pair) arrive(t *testing.T, exchange, key, queue string, messages []due, order string) {
 	t.Helper()
 	deliveries := consume(t, p.ch, queue, "", true)
-	at := make(map[string]time.Time)
+	at, latest := make(map[string]time.Time), make(map[string]time.Time)
 	for _, m := range messages {
 		if at[m.body] = m.at; m.at.IsZero() {
 			at[m.body] = time.Now().Add(m.after)
 		}
 		p.later(t, exchange, key, amqp.Publishing{Headers: m.header, Body: []byte(m.body)})
+		if latest[m.body] = m.at; m.at.IsZero() {
+			latest[m.body] = time.Now().Add(m.after) // it was taken before the confirm
+		}
 	}
 	for _, want := range strings.Fields(order) {
 		select {
 		case d := <-deliveries:
-			late := time.Since(at[want])
+			now := time.Now()
 			if string(d.Body) != want {
-				t.Fatalf("%s comes %v before %s is due", d.Body, -late, want)
+				t.Fatalf("%s comes, want %s", d.Body, want)
 			}
-			if late < 0 || late > lateMillis*time.Millisecond {
-				t.Errorf("%s comes %v late", want, late)
+			if now.Before(at[want]) || now.After(latest[want].Add(lateMillis*time.Millisecond)) {
+				t.Errorf("%s comes %v after it is due", want, now.Sub(at[want]))
 			}
 		case <-time.After(8 * time.Second):
 			t.Fatalf("%s does not come", want)
@@ -334,5 +339,147 @@ func delayIsNegated(t *testing.T, p *pair) {
 		if took := time.Since(start); took > 150*time.Millisecond {
 			t.Errorf("published again it comes after %v", took)
 		}
+	}
+}
+
+// TestScheduleByAPI lists, shows, cancels and delivers messages that are to be ready later.
+func TestScheduleByAPI(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	p := newPair(t, b)
+	q := p.delayed(t, "later", "fanout", "")
+	for _, of := range []struct{ path, exchange, key string }{{"exchanges/%2F/later", "later", "k"}, {"queues/%2F/" + q, "", q}} {
+		start := time.Now().UnixMilli()
+		for i := range 5 {
+			p.later(t, of.exchange, of.key, amqp.Publishing{Headers: amqp.Table{"x-delay": int64(1000 * (3600 - i))}, MessageId: fmt.Sprint(i), Body: fmt.Append(nil, "body ", i)})
+		}
+		var list struct {
+			Total int
+			Next  string
+			Items []struct {
+				ID, Exchange string
+				RoutingKey   string `json:"routing_key"`
+				MessageID    string `json:"message_id"`
+				Due          int64
+				SecondsLeft  int64 `json:"seconds_left"`
+			}
+		}
+		b.API(t, "GET", "/api/"+of.path+"/delayed?count=3", nil).JSON(t, &list)
+		if len(list.Items) != 3 || list.Total != 5 || list.Next != list.Items[2].ID {
+			t.Fatalf("the list is %+v", list)
+		}
+		for i, x := range list.Items {
+			if due := start + int64(1000*(3600-4+i)); x.MessageID != fmt.Sprint(4-i) || x.Exchange != of.exchange || x.RoutingKey != of.key || x.Due < due || x.Due > due+5000 || x.SecondsLeft < 3580 || x.SecondsLeft > 3600 {
+				t.Errorf("entry %d is %+v", i, x)
+			}
+		}
+		first, second := list.Items[0].ID, list.Items[1].ID
+		b.API(t, "GET", "/api/"+of.path+"/delayed?after="+list.Next, nil).JSON(t, &list)
+		if len(list.Items) != 2 || list.Items[0].MessageID != "1" {
+			t.Errorf("the list goes on with %+v", list)
+		}
+		var shown struct {
+			Payload    string
+			Properties struct{ Headers map[string]any }
+		}
+		b.API(t, "GET", "/api/"+of.path+"/delayed/"+second, nil).JSON(t, &shown)
+		if shown.Payload != "body 3" || shown.Properties.Headers["x-delay"] != float64(-3_597_000) {
+			t.Errorf("it is shown as %+v", shown)
+		}
+		for _, c := range []struct {
+			method, path string
+			body         any
+			status       int
+			answer       string
+		}{
+			{"DELETE", first, nil, 204, ""}, {"DELETE", first, nil, 404, ""}, {"GET", first, nil, 404, ""}, {"GET", "x", nil, 400, ""},
+			{"POST", "cancel", map[string]any{"ids": []string{second, first}}, 200, `{"messages":1}`}, {"POST", "deliver", map[string]any{}, 400, ""},
+			{"POST", "deliver", map[string]any{"ids": []string{list.Next}}, 200, `{"messages":1}`}, {"POST", "deliver", map[string]any{"all": true}, 200, `{"messages":2}`},
+		} {
+			a := b.API(t, c.method, "/api/"+of.path+"/delayed/"+c.path, c.body)
+			if a.Status != c.status || c.answer != "" && strings.TrimSpace(string(a.Body)) != c.answer {
+				t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, a.Status, a.Body, c.status, c.answer)
+			}
+		}
+		deliveries := consume(t, p.ch, q, "c", true)
+		receive(t, deliveries, "body 0", "body 2", "body 1")
+		if err := p.ch.Cancel("c", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.later(t, "later", "k", amqp.Publishing{Headers: amqp.Table{"x-delay": int64(3_600_000)}})
+	var x struct {
+		Delayed int `json:"messages_delayed"`
+	}
+	harness.Eventually(t, 5*time.Second, func() error {
+		b.API(t, "GET", "/api/exchanges/%2F/later", nil).JSON(t, &x)
+		if x.Delayed != 1 {
+			return fmt.Errorf("%d messages are delayed", x.Delayed)
+		}
+		return nil
+	})
+}
+
+// TestDelaysSurvive: a broker is killed while messages wait in an exchange and in queues. All come once, when they are due or, if that was while it was down, when it is back.
+func TestDelaysSurvive(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	p := newPair(t, b)
+	queues := []string{p.delayed(t, "later", "direct", "k"), "quorum", "classic"}
+	for _, kind := range queues[1:] {
+		harness.Declare(t, p.ch, kind, kind)
+	}
+	const many = 40
+	at, latest := make(map[string]time.Time), make(map[string]time.Time)
+	for i := range many {
+		for _, to := range [][3]string{{"later", "k", queues[0]}, {"", "quorum", "quorum"}, {"", "classic", "classic"}} {
+			millis := int64(1000 + 100*i)
+			name, wait := fmt.Sprint(to[2], i), time.Duration(millis)*time.Millisecond
+			at[name] = time.Now().Add(wait)
+			p.later(t, to[0], to[1], amqp.Publishing{Headers: amqp.Table{"x-delay": millis}, DeliveryMode: 2, Body: fmt.Append(nil, i)})
+			latest[name] = time.Now().Add(wait) // it was taken before the confirm
+		}
+	}
+	b.Kill9()
+	time.Sleep(time.Second)
+	b.Launch(t)
+	type arrival struct {
+		body string
+		at   time.Time
+	}
+	arrivals := make(chan arrival, 3*many)
+	for _, q := range queues {
+		deliveries := consume(t, b.Channel(t), q, "", true)
+		go func() {
+			for d := range deliveries {
+				arrivals <- arrival{q + string(d.Body), time.Now()}
+			}
+		}()
+	}
+	back := time.Now().Add(500 * time.Millisecond)
+	worst := time.Duration(0)
+	for len(at) > 0 {
+		select {
+		case a := <-arrivals:
+			due, ok := at[a.body]
+			delete(at, a.body)
+			late := a.at.Sub(latest[a.body])
+			switch {
+			case !ok:
+				t.Errorf("%s comes twice", a.body)
+			case a.at.Before(due):
+				t.Errorf("%s comes %v early", a.body, due.Sub(a.at))
+			case due.After(back) && late > lateMillis*time.Millisecond:
+				t.Errorf("%s comes %v late", a.body, late)
+			case due.After(back):
+				worst = max(worst, late)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d do not come, one is %v", len(at), slices.Sorted(maps.Keys(at))[0])
+		}
+	}
+	t.Logf("what was due when the broker was back came %v late at most", worst)
+	select {
+	case a := <-arrivals:
+		t.Errorf("%s comes twice", a.body)
+	case <-time.After(500 * time.Millisecond):
 	}
 }
