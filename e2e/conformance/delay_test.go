@@ -14,8 +14,8 @@ import (
 	"github.com/warrenmq/warren/e2e/harness"
 )
 
-// lateMillis is how much later than it should a message may come.
-const lateMillis = 100
+// lateMillis is how much later than it should a message may come: 100 ms for the broker, the rest for a machine that is busy with other tests.
+const lateMillis = 250
 
 // TestDelays holds what becomes of messages that are to wait, in an x-delayed-message exchange or any queue.
 func TestDelays(t *testing.T) {
@@ -31,7 +31,7 @@ func TestDelays(t *testing.T) {
 		"with transactions":       delayedTransaction,
 		"what is left of x-delay": delayIsNegated,
 	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, newPair(t, b)) })
+		t.Run(name, func(t *testing.T) { test(t, newPair(t, b)) })
 	}
 }
 
@@ -328,15 +328,15 @@ func delayIsNegated(t *testing.T, p *pair) {
 	deliveries := consume(t, p.ch, q, "", true)
 	for i, exchange := range []string{x, ""} {
 		key := []string{"k", q}[i]
-		p.sends(t, exchange, key, amqp.Publishing{Headers: amqp.Table{"a": "b", "x-delay": int64(200), "c": "d"}, MessageId: "id", Body: []byte("m")})
+		p.sends(t, exchange, key, amqp.Publishing{Headers: amqp.Table{"a": "b", "x-delay": int64(2000), "c": "d"}, MessageId: "id", Body: []byte("m")})
 		d := receive(t, deliveries, "m")[0]
-		if d.Headers["x-delay"] != int32(-200) || d.Headers["a"] != "b" || d.Headers["c"] != "d" || d.MessageId != "id" {
+		if d.Headers["x-delay"] != int32(-2000) || d.Headers["a"] != "b" || d.Headers["c"] != "d" || d.MessageId != "id" {
 			t.Errorf("it comes with %v", d.Headers)
 		}
 		start := time.Now()
 		p.sends(t, exchange, key, amqp.Publishing{Headers: d.Headers, Body: []byte("again")})
 		receive(t, deliveries, "again")
-		if took := time.Since(start); took > 150*time.Millisecond {
+		if took := time.Since(start); took > 1500*time.Millisecond {
 			t.Errorf("published again it comes after %v", took)
 		}
 	}
@@ -385,21 +385,7 @@ func TestScheduleByAPI(t *testing.T) {
 		if shown.Payload != "body 3" || shown.Properties.Headers["x-delay"] != float64(-3_597_000) {
 			t.Errorf("it is shown as %+v", shown)
 		}
-		for _, c := range []struct {
-			method, path string
-			body         any
-			status       int
-			answer       string
-		}{
-			{"DELETE", first, nil, 204, ""}, {"DELETE", first, nil, 404, ""}, {"GET", first, nil, 404, ""}, {"GET", "x", nil, 400, ""},
-			{"POST", "cancel", map[string]any{"ids": []string{second, first}}, 200, `{"messages":1}`}, {"POST", "deliver", map[string]any{}, 400, ""},
-			{"POST", "deliver", map[string]any{"ids": []string{list.Next}}, 200, `{"messages":1}`}, {"POST", "deliver", map[string]any{"all": true}, 200, `{"messages":2}`},
-		} {
-			a := b.API(t, c.method, "/api/"+of.path+"/delayed/"+c.path, c.body)
-			if a.Status != c.status || c.answer != "" && strings.TrimSpace(string(a.Body)) != c.answer {
-				t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, a.Status, a.Body, c.status, c.answer)
-			}
-		}
+		picksByAPI(t, b, "/api/"+of.path+"/delayed/", first, second, list.Next)
 		deliveries := consume(t, p.ch, q, "c", true)
 		receive(t, deliveries, "body 0", "body 2", "body 1")
 		if err := p.ch.Cancel("c", false); err != nil {
@@ -417,6 +403,26 @@ func TestScheduleByAPI(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// picksByAPI cancels two messages of five and delivers the others.
+func picksByAPI(t *testing.T, b *harness.Broker, path, first, second, third string) {
+	t.Helper()
+	for _, c := range []struct {
+		method, path string
+		body         any
+		status       int
+		answer       string
+	}{
+		{"DELETE", first, nil, 204, ""}, {"DELETE", first, nil, 404, ""}, {"GET", first, nil, 404, ""}, {"GET", "x", nil, 400, ""},
+		{"POST", "cancel", map[string]any{"ids": []string{second, first}}, 200, `{"messages":1}`}, {"POST", "deliver", map[string]any{}, 400, ""},
+		{"POST", "deliver", map[string]any{"ids": []string{third}}, 200, `{"messages":1}`}, {"POST", "deliver", map[string]any{"all": true}, 200, `{"messages":2}`},
+	} {
+		a := b.API(t, c.method, path+c.path, c.body)
+		if a.Status != c.status || c.answer != "" && strings.TrimSpace(string(a.Body)) != c.answer {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, a.Status, a.Body, c.status, c.answer)
+		}
+	}
 }
 
 // TestDelaysSurvive: a broker is killed while messages wait in an exchange and in queues. All come once, when they are due or, if that was while it was down, when it is back.
