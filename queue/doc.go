@@ -9,13 +9,14 @@
 //
 // Check holds them; tests run it after every step.
 //
-//   - A message that was stored and not released is in exactly one place: ready, outstanding in one session, or returning.
+//   - A message that was stored and not released is in exactly one place: ready, delayed, outstanding in one session, returning, staged or reserved in one transaction, or in the outbox.
 //   - Each level of priority hands out its messages in order of seq, returned ones included; the highest level goes first, unless the queue's messages age.
 //   - A session's delivery numbers rise by one and are never reused; an outstanding delivery has been acquired at least once.
 //   - No consumer has more unsettled deliveries than its prefetch, nor more undrained ones than its windows (but for one message in an empty byte window).
 //   - A session gets nothing that needs an acknowledgement while its consumers, past ones included, have as many unsettled deliveries as its limit.
 //   - While a message is ready, every consumer that it fits to has no credit, unless the entry's budget ran out (then NextDeadline is in the past) or the queue is sealed; and every session that nothing but its
 //     limit keeps from it was told so since its last OpCredit.
+//   - A transaction is reserved or decided once; one whose session may still end it has its pipeline, every other one is marked as an orphan. A queue with decisions is not sealed.
 //   - One pipeline per node incarnation and gen; one incarnation per node; none that was declared dead.
 //   - A session is looked through for overdue deliveries no later than the first of them is, or a second after the last look.
 //   - One log entry does bounded work; the rest waits for OpTick.

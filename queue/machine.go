@@ -15,7 +15,7 @@ type Machine struct {
 
 	ready     ready
 	returning returning // messages of ended sessions on their way back; they count as unacked
-	away      seqSet    // all messages that are neither ready nor gone: outstanding, returning or staged
+	away      seqSet    // all messages that are neither ready nor gone: outstanding, returning, staged or reserved
 	unacked   sums      // those of away that users call unacked: all but the ones delivered without acknowledgement
 	marks     []mark    // of queues whose outboxes came here, by source and epoch
 	delayed   delayed   // messages that are to be ready later

@@ -1,7 +1,7 @@
 package queue
 
 // record is what the machine knows of a message: 48 bytes, no pointer. It lives in exactly one place at a time: a level (ready), the outstanding deliveries of a
-// session, the returning ones of ended sessions, a transaction that is not committed, or the outbox.
+// session, the returning ones of ended sessions, a transaction that is not over, or the outbox.
 type record struct {
 	seq Seq
 	// place is where the message stands in the queue: its seq, or if it was to become ready later the number that it then got, as if it had just come.

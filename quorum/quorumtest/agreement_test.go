@@ -3,6 +3,7 @@ package quorumtest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -297,4 +298,73 @@ func TestDeletedHomeTakesItsDecisionAlong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFaultsHalveATransaction: nodes die, are cut off and come back at random moments of a transaction, whose channel goes on as far as it can. Whatever was decided, all queues do the same.
+func TestFaultsHalveATransaction(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+			for round := range 4 {
+				y := c.newTreaty(c.Node(4), fmt.Sprint("q", round, "-"))
+				victim, cut := c.Nodes[min(rng.IntN(6), 3)], rng.IntN(2) == 0 // the channel's own in half of the rounds
+				at, after := rng.IntN(treatySteps), time.Duration(rng.IntN(4000))*time.Microsecond
+				for step := range treatySteps {
+					if !y.tryStep(step) {
+						break
+					}
+					if step == at {
+						c.Pass(after)
+						if cut {
+							c.Pause(victim)
+						} else {
+							victim.Kill()
+						}
+					}
+					if !y.waits(step, time.Duration(rng.IntN(15_000))*time.Millisecond) {
+						break
+					}
+				}
+				c.Pass(time.Duration(rng.IntN(9000)) * time.Millisecond)
+				if cut {
+					c.Heal()
+				} else {
+					victim.Start()
+				}
+				c.Until(20*time.Second, "all nodes serve", c.incarnationsAgree)
+				y.session.Close(func(meta.QueueID) uint64 { return 1 }, 0)
+				y.ends(2*deathMillis*time.Millisecond+20*time.Second, true, true)
+			}
+		})
+	}
+}
+
+// tryStep takes a step, unless the node of the channel is down or was declared dead.
+func (y *treaty) tryStep(step int) bool {
+	probe := queue.Command{Op: queue.OpQuery}
+	if y.session.Submit(y.queues[0], &probe, 0) != nil {
+		return false
+	}
+	y.step(step, 2)
+	return true
+}
+
+// waits waits for the answers to a step and tells whether all are good.
+func (y *treaty) waits(step int, within time.Duration) bool {
+	want := map[int]int{treatyStages: 3, treatyPrepares: 2, treatyDecides: 1, treatyFinishes: 2, treatyForgets: 1}[step]
+	for until := y.c.Elapsed() + within; y.c.Elapsed() < until; y.c.Pass(5 * time.Millisecond) {
+		y.mu.Lock()
+		n, good := len(y.replies), true
+		for _, r := range y.replies {
+			good = good && r.Code == queue.CodeOK
+		}
+		y.mu.Unlock()
+		if !good {
+			return false
+		}
+		if n == want {
+			return true
+		}
+	}
+	return false
 }
