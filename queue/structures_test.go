@@ -206,7 +206,7 @@ func TestHeap(t *testing.T) {
 		var h heap
 		var all []record
 		for seq := range g.IntN(2000) {
-			all = append(all, record{seq: Seq(seq), priority: uint8(g.IntN(3))})
+			all = append(all, record{seq: Seq(seq), place: Seq(seq), priority: uint8(g.IntN(3))})
 		}
 		g.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, x := range all {
