@@ -159,7 +159,7 @@ func BenchmarkPeek(b *testing.B) {
 	for _, returned := range []bool{false, true} {
 		m := newMachine(Config{}, standardBounds)
 		for i := range Seq(1_000_000) {
-			x := record{seq: 1 + i*3, bytes: 1}
+			x := record{seq: 1 + i*3, place: 1 + i*3, bytes: 1}
 			if returned && i%2 == 0 {
 				m.ready.putBack(&x)
 			} else {
