@@ -9,21 +9,37 @@ import (
 	"github.com/warrenmq/warren/internal/machine"
 )
 
-// kinds are the ways in which a message may cost more than a plain one. describe makes the command of the n-th message.
-var kinds = []struct {
-	name     string
-	cfg      Config
-	describe func(c *Command, n uint64)
-}{
-	{"plain", Config{}, func(*Command, uint64) {}},
-	{"priorities=10", Config{PriorityMax: 9}, func(c *Command, n uint64) { c.Flags |= FlagHasPriority; c.Priority = uint8(n % 10) }},
-	{"priorities=256", Config{PriorityMax: 255}, func(c *Command, n uint64) { c.Flags |= FlagHasPriority; c.Priority = uint8(n * 167) }},
-	{"queue-ttl", Config{MessageTTL: LimitOf(tenYears)}, func(*Command, uint64) {}},
-	{"expiration", Config{}, func(c *Command, n uint64) {
-		c.Flags |= FlagHasExpiration
-		c.Expiration = tenYears + scatter(n)%tenYears
-	}},
-	{"max-length", Config{MaxLength: LimitOf(1 << 40), DeadLetter: true}, func(*Command, uint64) {}},
+// kind is a way in which a message may cost more than a plain one. describe makes the command of the n-th message. fresh says that each differs from those before; waits, that it becomes ready later.
+type kind struct {
+	name         string
+	cfg          Config
+	describe     func(c *Command, n uint64)
+	fresh, waits bool
+}
+
+var kinds = []kind{
+	{name: "plain", describe: func(*Command, uint64) {}},
+	{name: "priorities=10", cfg: Config{PriorityMax: 9}, describe: withPriority},
+	{name: "priorities=256", cfg: Config{PriorityMax: 255}, describe: withPriority},
+	{name: "aging", cfg: Config{PriorityMax: 9, PriorityAging: LimitOf(1000)}, describe: withPriority},
+	{name: "queue-ttl", cfg: Config{MessageTTL: LimitOf(tenYears)}, describe: func(*Command, uint64) {}},
+	{name: "expiration", describe: withExpiration},
+	{name: "max-length", cfg: Config{MaxLength: LimitOf(1 << 40), DeadLetter: true}, describe: func(*Command, uint64) {}},
+	{name: "dedup", cfg: Config{Deduplicate: true}, describe: withID, fresh: true},
+	{name: "dedup-window", cfg: Config{Deduplicate: true, DedupTTL: LimitOf(tenYears)}, describe: withID, fresh: true},
+	{name: "delayed", describe: func(c *Command, _ uint64) { c.Flags, c.Delay = c.Flags|FlagDelay, 1 }, waits: true},
+}
+
+func withPriority(c *Command, n uint64) {
+	c.Flags, c.Priority = c.Flags|FlagHasPriority, uint8(n*167)
+}
+
+func withExpiration(c *Command, n uint64) {
+	c.Flags, c.Expiration = c.Flags|FlagHasExpiration, tenYears+scatter(n)%tenYears
+}
+
+func withID(c *Command, n uint64) {
+	c.Flags, c.ID = c.Flags|FlagDedup, DedupID{High: scatter(n), Low: n}
 }
 
 // tenYears is a time in milliseconds that no benchmark reaches.
@@ -66,24 +82,40 @@ func (l *kindLoad) next() {
 
 // BenchmarkKinds moves batches through a queue of every kind behind a backlog of every size: stored, assigned, settled. It must grow no faster than the logarithm of the backlog.
 func BenchmarkKinds(b *testing.B) {
-	for _, kind := range kinds {
+	for i := range kinds {
+		kind := &kinds[i]
 		for _, backlog := range []int{1_000, 10_000, 100_000, 1_000_000, 10_000_000} {
 			b.Run(fmt.Sprintf("%s/backlog=%d", kind.name, backlog), func(b *testing.B) {
-				l := newKindLoad(kind.cfg, kind.describe)
-				for range backlog / benchBatch {
-					l.next()
-					l.enqueue(b)
-				}
-				l.subscribe(b, benchBatch)
-				l.next()
-				b.ReportAllocs()
-				defer perMessage(b)()
-				for b.Loop() {
-					l.enqueue(b)
-					l.ack(b)
-				}
+				kind.bench(b, backlog)
 			})
 		}
+	}
+}
+
+func (k *kind) bench(b *testing.B, backlog int) {
+	l := newKindLoad(k.cfg, k.describe)
+	if k.waits { // the backlog waits far longer
+		l.describe = func(c *Command, n uint64) { c.Flags, c.Delay = c.Flags|FlagDelay, tenYears+scatter(n)%tenYears }
+	}
+	for range backlog / benchBatch {
+		l.next()
+		l.enqueue(b)
+	}
+	l.describe = k.describe
+	l.subscribe(b, benchBatch)
+	l.next()
+	b.ReportAllocs()
+	defer perMessage(b)()
+	for b.Loop() {
+		if k.fresh {
+			l.next()
+		}
+		l.enqueue(b)
+		if k.waits {
+			l.now += 2
+			_, l.effects = l.m.Apply(machine.Stamp{NowMillis: l.now}, &Command{Op: OpTick}, l.effects[:0])
+		}
+		l.ack(b)
 	}
 }
 

@@ -19,6 +19,7 @@ type load struct {
 	enqueues, settling []byte
 	k, j, d            uint64
 	effects            []Effect
+	now                int64 // milliseconds
 }
 
 func newLoad(b *testing.B, priorities int) *load {
@@ -38,7 +39,7 @@ func (l *load) enqueue(b *testing.B) {
 	l.k++
 	l.publish = Batch{Pipeline: l.publisher, K: l.k, Count: benchBatch, Commands: l.enqueues}
 	var r Result
-	if r, l.effects = l.m.ApplyBatch(machine.Stamp{}, &l.publish, l.effects[:0]); r.Verdict != VerdictApplied {
+	if r, l.effects = l.m.ApplyBatch(machine.Stamp{NowMillis: l.now}, &l.publish, l.effects[:0]); r.Verdict != VerdictApplied {
 		b.Fatal(r)
 	}
 }
@@ -51,7 +52,7 @@ func (l *load) apply(b *testing.B, commands ...Command) {
 	}
 	l.settle = Batch{Pipeline: l.worker, K: l.j, Count: len(commands), Commands: l.settling}
 	var r Result
-	if r, l.effects = l.m.ApplyBatch(machine.Stamp{}, &l.settle, l.effects[:0]); r.Verdict != VerdictApplied {
+	if r, l.effects = l.m.ApplyBatch(machine.Stamp{NowMillis: l.now}, &l.settle, l.effects[:0]); r.Verdict != VerdictApplied {
 		b.Fatal(r)
 	}
 }
