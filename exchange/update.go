@@ -96,6 +96,9 @@ func (u *update) visitQueue(before, after *meta.Queue) {
 
 // visitHidden gives a history or a relay to its exchange. Clients cannot address it, so it is not among the queues.
 func (u *update) visitHidden(q *meta.Queue, exists bool) {
+	if q.IsDraining() {
+		return
+	}
 	name, isHistory := q.HistoryOf()
 	if !isHistory {
 		name, _ = q.RelayOf()

@@ -352,3 +352,30 @@ func TestDeadLetters(t *testing.T) {
 	f.want(f.do("mgt", http.MethodGet, "/api/dead-letters/%2F", ""), 401, "")
 	f.want(f.do("mgt", http.MethodGet, "/api/dead-letters/a/nope", ""), 404, "")
 }
+
+// TestDraining: deleted queues that wait for their messages are listed, and an administrator may drop them.
+func TestDraining(t *testing.T) {
+	f := newFixture(t)
+	id := f.declare("a", "okay")
+	f.host.set("a", "okay", func(st *quorum.QueueStatus) {
+		st.Counts.Dead, st.Counts.DeadBytes, st.PendingReason = 7, 70, "a target is full"
+	})
+	f.host.apply(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}, Drain: true})
+	f.declare("a", "okay")
+	want := fmt.Sprintf(`[{"id":"%d","name":"okay","vhost":"a","messages_dlx":7,"message_bytes_dlx":70,"dlx_pending_reason":"a target is full","leader":"rabbit@test"}]`, id)
+	if got := f.get("/api/draining"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	f.want(f.do("pol", http.MethodGet, "/api/draining", ""), 200, "[]")
+	if got := f.get("/api/queues/a?columns=name"); got != `[{"name":"okay"}]` {
+		t.Error("queues:", got)
+	}
+	path := fmt.Sprintf("/api/draining/%d", id)
+	f.want(f.do("mgt", http.MethodDelete, path, ""), 401, "")
+	f.want(f.do("guest", http.MethodDelete, fmt.Sprintf("/api/draining/%d", id+1), ""), 404, "")
+	f.want(f.do("guest", http.MethodDelete, path, ""), 200, `{"name":"okay","vhost":"a","messages_dropped":7}`)
+	f.want(f.do("guest", http.MethodDelete, path, ""), 404, "")
+	if f.get("/api/draining") != "[]" || f.host.Catalogue().View.Queue("a", "okay") == nil {
+		t.Error("it is still there, or the new one is not")
+	}
+}

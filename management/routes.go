@@ -151,6 +151,8 @@ var operations = []operation{
 		post, "queues/{vhost}/{queue}/move", managers, startMove, "Moves messages to another queue; it goes on in the background if it takes long", columned, "",
 		"to! string, from string, reason string, routing_key string, message_ids strings, older_than int, limit int, rate int, dry_run bool", 200,
 	},
+	{get, "draining", managers, listDraining, "Deleted queues from which messages are still on their way to others", paged, "", "", 0},
+	{del, "draining/{id}", administrators, dropDraining, "Removes a deleted queue though messages have not left it yet, and tells how many are dropped", columned, "", "", 200},
 	{get, "dead-letters", managers, listDeadLetters, "Queues that dead letters go to, and where the first of their messages died and why", paged, "", "", 0},
 	{get, "dead-letters/{vhost}", managers, listVHostDeadLetters, "The same of a virtual host", paged, "", "", 0},
 	{get, "dead-letters/{vhost}/{queue}", managers, getDeadLetters, "Where the first messages of a queue died and why", columned, "", "", 0},

@@ -82,6 +82,8 @@ func (v *View) checkQueue(h *vhost, name string, q *Queue) error {
 	switch {
 	case q.Name != name || q.VHost != h.Name || byID != q:
 		return fmt.Errorf("queue %d %q stands under %q", q.ID, q.Name, name)
+	case q.IsDraining() && !isHidden(name):
+		return fmt.Errorf("queue %q was %q", name, q.Was)
 	case q.ID < FirstQueueID || q.ID >= v.nextQueue:
 		return fmt.Errorf("queue %q has id %d, next id %d", name, q.ID, v.nextQueue)
 	case q.Exclusive && q.Durable:
@@ -130,6 +132,15 @@ func (v *View) checkVHost(h *vhost) error {
 	}
 	for _, prefix := range hiddenPrefixes {
 		for name, q := range withPrefix(h.queues, prefix) {
+			if q.IsDraining() != (prefix == drainPrefix) {
+				return fmt.Errorf("hidden queue %q: is draining %v", name, q.IsDraining())
+			}
+			if q.IsDraining() {
+				if q.Exclusive || q.AutoDelete || q.Name != drainPrefix+fmt.Sprint(uint64(q.ID)) || anyWithPrefix(h.byDestination, toPrefix(ToQueue, name)) {
+					return fmt.Errorf("draining queue %q of id %d: exclusive %v, auto-delete %v", name, q.ID, q.Exclusive, q.AutoDelete)
+				}
+				continue
+			}
 			if _, ok := h.mayHide(q); !ok || !q.Durable || q.AutoDelete || anyWithPrefix(h.byDestination, toPrefix(ToQueue, name)) {
 				return fmt.Errorf("hidden queue %q: has an exchange %v, durable %v, auto-delete %v", name, ok, q.Durable, q.AutoDelete)
 			}

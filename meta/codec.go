@@ -59,6 +59,9 @@ func AppendCommand(dst []byte, c *Command) []byte {
 	case OpDeleteQueue, OpDeleteAborted:
 		dst = codec.AppendUvarint(dst, uint64(c.Queue.ID))
 		dst = codec.AppendUvarint(dst, c.Token)
+		if c.Op == OpDeleteQueue {
+			dst = codec.AppendBool(dst, c.Drain)
+		}
 	case OpBind, OpUnbind:
 		dst = appendBinding(dst, &c.Binding)
 	case OpDropOwned:
@@ -123,6 +126,7 @@ func decodeCommand(r *codec.Reader, c *Command) {
 	case OpDeleteQueue, OpDeleteAborted:
 		c.Queue.ID = QueueID(r.Uvarint())
 		c.Token = r.Uvarint()
+		c.Drain = c.Op == OpDeleteQueue && r.Bool()
 	case OpAllotReplica:
 		c.Queue.ID = QueueID(r.Uvarint())
 	case OpWantReplicas:

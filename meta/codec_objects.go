@@ -210,7 +210,7 @@ func appendQueue(dst []byte, q *Queue) []byte {
 	dst = codec.AppendString(dst, q.VHost)
 	dst = codec.AppendString(dst, q.Name)
 	dst = codec.AppendString(dst, q.Type)
-	dst = codec.AppendUint8(dst, flags(q.Durable, q.AutoDelete, q.Exclusive, q.ReplicasWanted != 0))
+	dst = codec.AppendUint8(dst, flags(q.Durable, q.AutoDelete, q.Exclusive, q.ReplicasWanted != 0, q.Was != ""))
 	dst = appendOwner(dst, q.Owner)
 	dst = codec.AppendString(dst, q.Arguments.raw)
 	dst = codec.AppendUvarint(dst, uint64(q.Home))
@@ -228,13 +228,16 @@ func appendQueue(dst []byte, q *Queue) []byte {
 	if q.ReplicasWanted != 0 {
 		dst = codec.AppendUvarint(dst, q.ReplicasWanted)
 	}
+	if q.Was != "" {
+		dst = codec.AppendString(dst, q.Was)
+	}
 	return dst
 }
 
 func decodeQueue(r *codec.Reader) Queue {
 	q := Queue{ID: QueueID(r.Uvarint()), VHost: r.String(), Name: r.String(), Type: r.String()}
 	f := r.Uint8()
-	if f > 15 {
+	if f > 31 {
 		r.Fail(codec.ErrMalformed)
 	}
 	q.Durable, q.AutoDelete, q.Exclusive = f&1 != 0, f&2 != 0, f&4 != 0
@@ -256,6 +259,11 @@ func decodeQueue(r *codec.Reader) Queue {
 	if f&8 != 0 {
 		if q.ReplicasWanted = r.Uvarint(); q.ReplicasWanted == 0 {
 			r.Fail(codec.ErrMalformed) // one state, one encoding
+		}
+	}
+	if f&16 != 0 {
+		if q.Was = r.String(); q.Was == "" {
+			r.Fail(codec.ErrMalformed)
 		}
 	}
 	return q

@@ -39,6 +39,7 @@ func full(op Op) Command {
 		Name:     "name",
 		Text:     "text",
 		IfUnused: true,
+		Drain:    true,
 		Token:    11,
 	}
 }
@@ -109,7 +110,7 @@ func checkDecoded(t *testing.T, c, d *Command) {
 	case OpDeleteExchange:
 		want.Exchange, want.IfUnused = Exchange{VHost: "v", Name: "x"}, true
 	case OpDeleteQueue, OpDeleteAborted:
-		want.Queue.ID, want.Token = 1024, 11
+		want.Queue.ID, want.Token, want.Drain = 1024, 11, c.Op == OpDeleteQueue
 	case OpAllotReplica:
 		want.Queue.ID = 1024
 	case OpWantReplicas:

@@ -38,7 +38,7 @@ const (
 	// there).
 	OpDeclareQueue Op = 14
 	// OpDeleteQueue removes the queue Queue.ID with its bindings. Token is the seal's; 0 deletes without condition. ReasonNoQueue: already gone. ReasonAborted: Token is not
-	// above the highest aborted one.
+	// above the highest aborted one. With Drain it is draining from then on, and a second such delete changes nothing; without it, it goes at once, a draining one, too.
 	OpDeleteQueue Op = 15
 	// OpDeleteAborted calls off the deletes of Queue.ID with tokens up to Token. ReasonNoQueue: one of them was applied before, or another delete.
 	OpDeleteAborted Op = 16
@@ -46,7 +46,7 @@ const (
 	OpBind Op = 17
 	// OpUnbind removes Binding; a missing one is OK with Existed false. An auto-delete source goes with its last binding.
 	OpUnbind Op = 18
-	// OpDropOwned removes the exclusive queues of the connection Owner. Reply.Count is how many; More: propose it again.
+	// OpDropOwned removes the exclusive queues of the connection Owner; those with a dead-letter exchange are draining from then on. Reply.Count is how many; More: propose it again.
 	OpDropOwned Op = 19
 	// OpSweep goes on with work that was left: transient queues of dead incarnations, queues of deleted virtual hosts. Reply.Count, More.
 	OpSweep Op = 20
@@ -129,6 +129,7 @@ type Command struct {
 	Name       string
 	Text       string
 	IfUnused   bool
+	Drain      bool
 	Token      uint64
 }
 
@@ -184,7 +185,7 @@ const (
 	// ExchangeCreated and ExchangeDeleted: Exchange.
 	ExchangeCreated EffectKind = 9
 	ExchangeDeleted EffectKind = 10
-	// QueueCreated, QueueDeleted and QueueChanged (AbortedToken, ConfigVersion): Queue.
+	// QueueCreated, QueueDeleted (also for one that is draining from then on) and QueueChanged (AbortedToken, ConfigVersion): Queue.
 	QueueCreated EffectKind = 11
 	QueueDeleted EffectKind = 12
 	QueueChanged EffectKind = 13

@@ -72,7 +72,7 @@ func (m *Machine) apply(at machine.Stamp, c *Command) Reply {
 	case OpDeclareQueue:
 		return m.declareQueue(at, &c.Queue)
 	case OpDeleteQueue:
-		return m.deleteQueue(c.Queue.ID, c.Token)
+		return m.deleteQueue(c.Queue.ID, c.Token, c.Drain)
 	case OpDeleteAborted:
 		return m.deleteAborted(c.Queue.ID, c.Token)
 	case OpBind:

@@ -164,6 +164,10 @@ func (m *Machine) dropOwned(o Owner) Reply {
 			return Reply{Count: uint64(dropped), More: true}
 		}
 		dropped++
+		if _, letters := q.Effective("x-dead-letter-exchange"); letters {
+			m.drainQueue(q)
+			continue
+		}
 		m.removeQueue(q)
 	}
 	return Reply{Count: uint64(dropped)}

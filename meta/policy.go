@@ -147,12 +147,12 @@ func (ps *policies) attach(fits func(*compiledPolicy) bool) Attached {
 	return Attached{Policy: user.Name, Operator: operator.Name, Definition: mergeDefinitions(user.Definition, operator.Definition)}
 }
 
-// attachQueue leaves hidden queues alone, which nobody but their exchanges knows.
+// attachQueue leaves hidden queues alone, which nobody but their exchanges knows. A draining one follows policies as it did.
 func (ps *policies) attachQueue(q *Queue) Attached {
-	if q.IsHidden() {
+	if q.IsHidden() && !q.IsDraining() {
 		return Attached{}
 	}
-	return ps.attach(func(p *compiledPolicy) bool { return p.isForQueue(q.Name, q.Type) })
+	return ps.attach(func(p *compiledPolicy) bool { return p.isForQueue(q.KnownAs(), q.Type) })
 }
 
 func (ps *policies) attachExchange(x *Exchange) Attached {

@@ -59,6 +59,7 @@ func (m *Machine) declareQueue(at machine.Stamp, in *Queue) Reply {
 // durable one has replicas, only another one a home.
 func settled(h *VHost, in *Queue) Queue {
 	q := *in
+	q.Was = ""
 	q.Durable = q.Durable && !q.Exclusive
 	if !q.Exclusive {
 		q.Owner = Owner{}
@@ -94,7 +95,7 @@ func queueType(h *VHost, q *Queue) (string, Arguments) {
 	return TypeClassic, q.Arguments
 }
 
-func (m *Machine) deleteQueue(id QueueID, token uint64) Reply {
+func (m *Machine) deleteQueue(id QueueID, token uint64, drain bool) Reply {
 	q := m.v.QueueByID(id)
 	if q == nil {
 		return Reply{Reason: ReasonNoQueue, ID: uint64(id)}
@@ -102,13 +103,18 @@ func (m *Machine) deleteQueue(id QueueID, token uint64) Reply {
 	if token != 0 && token <= q.AbortedToken {
 		return Reply{Reason: ReasonAborted, ID: uint64(id), Count: q.AbortedToken}
 	}
-	m.removeQueue(q)
+	switch {
+	case !drain:
+		m.removeQueue(q)
+	case !q.IsDraining():
+		m.drainQueue(q)
+	}
 	return Reply{ID: uint64(id), Existed: true}
 }
 
 func (m *Machine) deleteAborted(id QueueID, token uint64) Reply {
 	old := m.v.QueueByID(id)
-	if old == nil {
+	if old == nil || old.IsDraining() {
 		return Reply{Reason: ReasonNoQueue, ID: uint64(id)}
 	}
 	if token > old.AbortedToken {

@@ -109,12 +109,12 @@ func checkDelayed(args Arguments) Reply {
 	return Reply{}
 }
 
-// isHidden tells whether a queue of this name belongs to an exchange, as a history or a relay, and is nothing that users have made or see.
+// isHidden tells whether a queue of this name belongs to an exchange, as a history or a relay, or is draining, and is nothing that users see.
 func isHidden(name string) bool {
-	return strings.HasPrefix(name, historyPrefix) || strings.HasPrefix(name, relayPrefix)
+	return strings.HasPrefix(name, historyPrefix) || strings.HasPrefix(name, relayPrefix) || strings.HasPrefix(name, drainPrefix)
 }
 
-// IsHidden tells whether the queue belongs to an exchange, as its history or relay, and is nothing that users have made or see.
+// IsHidden tells whether the queue belongs to an exchange, as its history or relay, or is draining, and is nothing that users see.
 func (q *Queue) IsHidden() bool { return isHidden(q.Name) }
 
 // hidden returns how many of a virtual host's queues are hidden.
@@ -127,8 +127,8 @@ func (h *vhost) hidden() (n int) {
 	return n
 }
 
-// hiddenPrefixes are those of the names of hidden queues; the rest of the name is that of the exchange.
-var hiddenPrefixes = [...]string{historyPrefix, relayPrefix}
+// hiddenPrefixes are those of the names of hidden queues; the rest of the name is that of the exchange, or the id of a draining queue.
+var hiddenPrefixes = [...]string{historyPrefix, relayPrefix, drainPrefix}
 
 // mayHide tells whether the exchange that a hidden queue is named after is there and has such a queue.
 func (h *vhost) mayHide(q *Queue) (exchange string, ok bool) {

@@ -125,7 +125,7 @@ func (h *history) command() Command {
 		if h.r.IntN(3) > 0 {
 			return Command{Op: OpDeleteQueue, Queue: Queue{ID: h.aborted}, Token: 2}
 		}
-		return Command{Op: OpDeleteQueue, Queue: Queue{ID: FirstQueueID + QueueID(h.r.IntN(40))}, Token: uint64(h.r.IntN(3))}
+		return Command{Op: OpDeleteQueue, Queue: Queue{ID: FirstQueueID + QueueID(h.r.IntN(40))}, Token: uint64(h.r.IntN(3)), Drain: h.r.IntN(2) == 0}
 	case 18:
 		h.aborted = FirstQueueID + QueueID(h.r.IntN(40))
 		return Command{Op: OpDeleteAborted, Queue: Queue{ID: h.aborted}, Token: 1 + uint64(h.r.IntN(3))}

@@ -253,7 +253,7 @@ func parseTopology(l *script.Line, c *Command) {
 		}
 	case "delete-queue", "abort-delete":
 		c.Op = map[string]Op{"delete-queue": OpDeleteQueue, "abort-delete": OpDeleteAborted}[l.Verb]
-		c.Queue.ID = QueueID(l.ParseInt(l.Arg(0)))
+		c.Queue.ID, c.Drain = QueueID(l.ParseInt(l.Arg(0))), l.Has("drain")
 	case "bind", "unbind":
 		c.Op = map[string]Op{"bind": OpBind, "unbind": OpUnbind}[l.Verb]
 		kind := map[string]DestinationKind{"queue": ToQueue, "exchange": ToExchange}[l.Arg(2)]

@@ -135,6 +135,8 @@ type Queue struct {
 	// ID is set by the catalogue.
 	ID          QueueID
 	VHost, Name string
+	// Was is the name that a draining queue had; see IsDraining. It is set by the catalogue.
+	Was string
 	// Type is classic or quorum as declared; both behave the same but for defaults. It is set by the catalogue from x-queue-type and the virtual host's default.
 	Type       string
 	Durable    bool

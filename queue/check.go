@@ -230,7 +230,7 @@ func (k *checker) staged(messages []record) {
 func (k *checker) openTxs() {
 	m := k.m
 	k.need(len(m.reservations) <= m.bounds.reservations && len(m.decisions) <= m.bounds.decisions, "too many open transactions")
-	k.need(!m.sealed || len(m.decisions) == 0, "sealed with decisions that others have to hear of")
+	k.need(!m.sealed || len(m.decisions) == 0 || m.cfg.Draining, "sealed with decisions that others have to hear of")
 	for i, r := range m.reservations {
 		k.need(i == 0 || m.reservations[i-1].id.less(r.id), "reservation %v out of order", r.id)
 		k.coordinated(&r.coordinated)
@@ -380,6 +380,7 @@ func (k *checker) flags() {
 	k.need(m.lastUse <= m.seenMillis, "used at %d, seen is %d", m.lastUse, m.seenMillis)
 	k.need(m.hadConsumer || m.roster.size == 0, "consumers without ever having had one")
 	k.need(!m.sealed || m.seals > 0, "sealed without a token")
+	k.need(!m.cfg.Draining || m.sealed, "draining and not sealed")
 	k.need(!m.unusedDue || m.cfg.AutoDelete && m.hadConsumer && m.roster.size == 0 && !m.returning.isEmpty(), "report of an unused queue is overdue")
 	k.need(len(m.pipelines) <= m.bounds.pipelines && m.sessions <= m.bounds.sessions && m.roster.size <= m.bounds.consumers, "a limit is exceeded")
 }

@@ -415,8 +415,8 @@ func (c *Config) limits() [13]*Limit {
 	return [...]*Limit{&c.MessageTTL, &c.MaxLength, &c.MaxLengthBytes, &c.DeliveryLimit, &c.Expires, &c.RetryMin, &c.RetryMax, &c.ConsumerTimeout, &c.DedupTTL, &c.DedupSize, &c.RetryMultiplier, &c.RetryJitter, &c.PriorityAging}
 }
 
-func (c *Config) switches() [7]*bool {
-	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive, &c.Relay, &c.Deduplicate}
+func (c *Config) switches() [8]*bool {
+	return [...]*bool{&c.CountReturns, &c.DeadLetter, &c.ParkPoison, &c.ExpiresIfEmpty, &c.SingleActive, &c.Relay, &c.Deduplicate, &c.Draining}
 }
 
 func readConfig(r *codec.Reader, c *Config) {

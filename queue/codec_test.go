@@ -26,9 +26,9 @@ var encodings = []struct {
 	{Command{Op: OpEnqueue, Flags: FlagHasPriority | FlagHasExpiration, Priority: 7, Expiration: 128, Envelope: []byte{}}, "01" + "42" + "07" + "8001" + "00" + "00" + "00"},
 	{Command{Op: OpTouch}, "14"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, MessageTTL: LimitOf(0), MaxLength: LimitOf(127), DeliveryLimit: LimitOf(2), Overflow: RejectPublish, DeadLetter: true}},
-		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "0000" + "000000" + "000000" + "01" + "00" + "00010000000000" + "00"},
+		"21" + "01" + "00" + "00" + "02" + "01" + "8001" + "00" + "03" + "00" + "0000" + "000000" + "000000" + "01" + "00" + "0001000000000000" + "00"},
 	{Command{Op: OpConfigure, Config: Config{Version: 1, Retry: RetryAll, RetryMultiplier: LimitOf(2), RetryJitter: LimitOf(10), RetrySchedule: ScheduleOf([]uint64{1, 300})}},
-		"21" + "01" + "00" + "00" + "02" + "00000000000000000000" + "030b" + "00" + "00" + "01" + "00000000000000" + "03" + "01ac02"},
+		"21" + "01" + "00" + "00" + "02" + "00000000000000000000" + "030b" + "00" + "00" + "01" + "0000000000000000" + "03" + "01ac02"},
 	{Command{Op: OpCancel, Session: 1, Consumer: 2}, "03" + "01" + "02"},
 	{Command{Op: OpDrained, Session: 1, To: 128}, "04" + "01" + "8001"},
 	{Command{Op: OpGet, Session: 1, Flags: FlagNoAck}, "05" + "08" + "01"},
@@ -108,9 +108,9 @@ func TestMalformedCommands(t *testing.T) {
 		"06" + "01" + "01" + "00" + "01" + "8020",                 // 4097 numbers
 		"06" + "01" + "01" + "00" + "ffffffffffffffffff01" + "01", // beyond the last number
 		"21" + "01" + "00" + "00" + "04",                          // unknown form
-		"21" + "01" + "00" + "00" + "02" + "00000000000000000000" + "000000" + "0000" + "00000000000000" + "00",          // limits that are none
-		"21" + "01" + "00" + "00" + "02" + "01000000000000000000" + "000000" + "0300" + "00000000000000" + "00",          // unknown overflow
-		"21" + "01" + "00" + "00" + "02" + "01000000000000000000" + "000000" + "0000" + "00000000000000" + "02" + "8000", // a wait that is longer than it need be
+		"21" + "01" + "00" + "00" + "02" + "00000000000000000000" + "000000" + "0000" + "0000000000000000" + "00",          // limits that are none
+		"21" + "01" + "00" + "00" + "02" + "01000000000000000000" + "000000" + "0300" + "0000000000000000" + "00",          // unknown overflow
+		"21" + "01" + "00" + "00" + "02" + "01000000000000000000" + "000000" + "0000" + "0000000000000000" + "02" + "8000", // a wait that is longer than it need be
 		"26" + "02" + "01" + "02",                                    // targets that are not there
 		"28" + "01" + "01" + "00" + "00",                             // from 0
 		"28" + "01" + "01" + "01" + "01" + "07",                      // a run of something else

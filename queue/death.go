@@ -55,7 +55,7 @@ func (r Reason) String() string {
 // die carries out the death of a message that was taken out of its place.
 func (m *Machine) die(x *record, reason Reason, out []Effect) []Effect {
 	m.totals.deaths[reason-1]++
-	if m.cfg.DeadLetter || reason == ReasonDeliveryLimit && m.cfg.ParkPoison {
+	if (m.cfg.DeadLetter || reason == ReasonDeliveryLimit && m.cfg.ParkPoison) && (!m.cfg.Draining || mutant == mutantDrainingDies) {
 		m.outbox.add(x, reason, m.seenMillis)
 		return append(out, Effect{Kind: KindDead, Seq: x.seq, Reason: reason})
 	}

@@ -189,7 +189,7 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 	case OpTick:
 		out = m.timeOut(m.work(out))
 	case OpConfigure:
-		reply = m.configure(&cmd.Config)
+		reply, out = m.configure(&cmd.Config, out)
 	case OpSeal:
 		reply = m.seal(cmd.Condition)
 	case OpUnseal:
@@ -342,16 +342,19 @@ func (m *Machine) newRecord(cmd *Command) record {
 }
 
 // configure carries out OpConfigure. Messages keep the priority that they got.
-func (m *Machine) configure(cfg *Config) Reply {
+func (m *Machine) configure(cfg *Config, out []Effect) (Reply, []Effect) {
 	if cfg.Version <= m.cfg.Version {
-		return Reply{Code: CodeStale}
+		return Reply{Code: CodeStale}, out
 	}
 	old := m.cfg
 	m.cfg = *cfg
 	m.followDedup(&old)
 	m.unusedDue = m.unusedDue && cfg.AutoDelete
 	m.activate()
-	return Reply{}
+	if cfg.Draining {
+		out = m.retire(out)
+	}
+	return Reply{}, out
 }
 
 // ConfigVersion returns the version of the Config that the machine follows.

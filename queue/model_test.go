@@ -137,6 +137,9 @@ func (h *history) compare(m *Machine, o *oracle, got, want *answer) error {
 	} else if due != some || due && max(millis, o.seen) != max(next, o.seen) {
 		return fmt.Errorf("next deadline: %d %t, want %d %t", millis, due, next, some)
 	}
+	if want := o.cfg.Draining && len(o.in(oDead)) == 0 && len(o.decided) == 0; m.Drained() != want {
+		return fmt.Errorf("drained: %t", !want)
+	}
 	if due, ok := m.Expiry(); (ok && due <= o.seen) != o.isUnused() {
 		return fmt.Errorf("expiry: %d %t", due, ok)
 	}
@@ -318,6 +321,7 @@ func (g *generator) single() Command {
 			g.limit(&c)
 		}
 		c.SingleActive = g.alone && g.IntN(8) > 0
+		c.Draining = g.o.cfg.Draining || g.IntN(60) == 0
 		c.ConsumerTimeout = g.timeout(4, 0, 1, 1000, 3000, 8000, 20000)
 		if g.dedup {
 			g.deduplicate(&c)

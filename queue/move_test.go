@@ -67,6 +67,28 @@ func (g *generator) move() Command {
 	return c
 }
 
+// retire seals the queue for good and drops what is ready.
+func (o *oracle) retire() {
+	if !o.sealed {
+		o.sealed = true
+		o.seals++
+	}
+	o.purge()
+}
+
+// purge drops what is ready and counts it.
+func (o *oracle) purge() uint64 {
+	ready := o.in(oReady)
+	for _, x := range ready {
+		o.remove(x)
+		o.dropped[x.seq] = true
+	}
+	if len(ready) > 0 {
+		o.releaseDropped()
+	}
+	return uint64(len(ready))
+}
+
 // moveString renders an OpMove: move queue=100 n=3, or move queue=100 seqs=1,2,3; with redrive.
 func moveString(c *Command) string {
 	s := fmt.Sprintf("move queue=%d", c.Peer)

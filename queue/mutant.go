@@ -57,5 +57,7 @@ const (
 	mutantWakesTwice
 	mutantWakesToOldPlace
 	mutantSnapshotOmitsDelayed
+	mutantDrainingUnsealed
+	mutantDrainingDies
 	mutantsEnd
 )

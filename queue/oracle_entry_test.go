@@ -95,11 +95,14 @@ func (o *oracle) single(now int64, c *Command) answer {
 			reply.Code, o.cfg = CodeOK, c.Config
 			o.takeTurns()
 			o.due = o.due && o.cfg.AutoDelete
+			if o.cfg.Draining {
+				o.retire()
+			}
 		}
 	case OpSeal:
 		reply = o.seal(c.Condition)
 	case OpUnseal:
-		if reply.Code = CodeStale; o.sealed && c.To == o.seals {
+		if reply.Code = CodeStale; o.sealed && c.To == o.seals && !o.cfg.Draining {
 			reply.Code, o.sealed = CodeOK, false
 		}
 	case OpNodeGone:
@@ -142,7 +145,7 @@ func (o *oracle) seal(cond Condition) Reply {
 		o.sealed = true
 		o.seals++
 	}
-	return Reply{A: o.seals, B: ready}
+	return Reply{A: o.seals, B: ready, C: uint64(len(o.in(oDead)))}
 }
 
 // fetched counts what is outstanding without acknowledgement.
@@ -158,7 +161,7 @@ func (o *oracle) fetched() (n uint64) {
 func (o *oracle) isUnused() bool {
 	expires, ok := o.cfg.Expires.Get()
 	c := o.sum()
-	return ok && len(o.consumers) == 0 && len(o.in(oDead)) == 0 && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
+	return ok && len(o.consumers) == 0 && !o.cfg.Draining && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
 }
 
 func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {

@@ -161,15 +161,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			return Reply{A: o.settle(s, c)}
 		}
 	case OpPurge:
-		ready := o.in(oReady)
-		for _, x := range ready {
-			o.remove(x)
-			o.dropped[x.seq] = true
-		}
-		if len(ready) > 0 {
-			o.releaseDropped()
-		}
-		return Reply{A: uint64(len(ready))}
+		return Reply{A: o.purge()}
 	case OpQuery, OpTouch:
 		if c.Op == OpTouch {
 			o.lastUse = o.seen
@@ -284,7 +276,7 @@ func (o *oracle) over(count, bytes uint64) bool {
 
 func (o *oracle) die(x *oMessage, reason Reason) {
 	o.counts.Deaths[reason-1]++
-	if !o.cfg.DeadLetter && !(reason == ReasonDeliveryLimit && o.cfg.ParkPoison) {
+	if o.cfg.Draining || !o.cfg.DeadLetter && !(reason == ReasonDeliveryLimit && o.cfg.ParkPoison) {
 		o.remove(x)
 		o.release(x.seq)
 		return

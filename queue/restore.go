@@ -88,7 +88,7 @@ func (r *restorer) head() {
 		*v = r.Uvarint()
 	}
 	r.need(m.nextSeq > 0 && m.nextSeq <= numberMax, "next seq")
-	r.need(!m.sealed || m.seals > 0, "seal")
+	r.need((!m.sealed || m.seals > 0) && (!m.cfg.Draining || m.sealed), "seal")
 	r.need(m.seenMillis >= 0 && m.lastUse >= 0 && m.lastUse <= m.seenMillis, "time")
 }
 

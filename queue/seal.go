@@ -18,12 +18,27 @@ func (m *Machine) seal(cond Condition) Reply {
 		m.sealed = true
 		m.seals++
 	}
-	return Reply{A: m.seals, B: m.ready.sums.n}
+	return Reply{A: m.seals, B: m.ready.sums.n, C: m.outbox.sums.n}
+}
+
+// retire begins the end of a deleted queue from which messages still leave (Config.Draining).
+func (m *Machine) retire(out []Effect) []Effect {
+	if !m.sealed {
+		m.sealed = true
+		m.seals++
+	}
+	_, out = m.purge(out)
+	return out
+}
+
+// Drained tells whether a draining queue has nothing left to do: the leader should have the catalogue remove it.
+func (m *Machine) Drained() bool {
+	return m.cfg.Draining && m.outbox.sums.n == 0 && len(m.decisions) == 0
 }
 
 // unseal carries out OpUnseal.
 func (m *Machine) unseal(token uint64) Reply {
-	if !m.sealed || token != m.seals {
+	if !m.sealed || token != m.seals || m.cfg.Draining && mutant != mutantDrainingUnsealed {
 		return Reply{Code: CodeStale}
 	}
 	m.sealed = false
@@ -45,9 +60,9 @@ func (m *Machine) Unused() bool {
 }
 
 // Expiry returns when the queue will have been unused for as long as its Config allows: then the leader should Seal it with IfExpired. ok is false while it is in use, and if it may be
-// unused for ever. Dead letters that wait would go with the queue: it waits for them.
+// unused for ever. Letters that wait in the outbox are no matter: the queue is draining then.
 func (m *Machine) Expiry() (millis int64, ok bool) {
-	if m.roster.size > 0 || m.outbox.sums.n > 0 || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 {
+	if m.roster.size > 0 || m.cfg.Draining || m.cfg.ExpiresIfEmpty && m.ready.sums.n+m.away.n+m.delayed.sums.n > 0 {
 		return 0, false
 	}
 	return m.cfg.Expires.after(m.lastUse)

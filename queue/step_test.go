@@ -111,7 +111,7 @@ var conditionNames = []struct {
 // How scripts name Config.limits and Config.switches.
 var (
 	limitNames  = [...]string{"ttl", "length", "bytes", "delivery-limit", "expires", "retry-min", "retry-max", "timeout", "dedup-ttl", "dedup-size", "retry-multiplier", "retry-jitter", "aging"}
-	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay", "dedup"}
+	switchNames = [...]string{"count-returns", "dead-letter", "park", "expires-if-empty", "single-active", "relay", "dedup", "draining"}
 )
 
 var outcomeNames = map[Outcome]string{OutcomeAck: "ack", OutcomeReturn: "return", OutcomeReturnCounted: "counted", OutcomeDiscard: "discard", OutcomeReturnFresh: "fresh"}

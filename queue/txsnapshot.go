@@ -75,7 +75,7 @@ func (r *restorer) openTxs() {
 		d := &decision{coordinated: r.coordinated()}
 		r.need(i == 0 || m.decisions[i-1].id.less(d.id), "order of decisions")
 		left := r.Count(1)
-		r.need(left > 0 && left <= txQueuesMax && (!m.sealed), "decision")
+		r.need(left > 0 && left <= txQueuesMax && (!m.sealed || m.cfg.Draining), "decision")
 		for k := 0; k < left && r.Err() == nil; k++ {
 			d.left = append(d.left, QueueID(r.Uvarint()))
 			r.need(k == 0 || d.left[k-1] < d.left[k], "queues of a decision")

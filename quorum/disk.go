@@ -393,6 +393,12 @@ func (d *disk) sizes() (index uint64, bytes int64) {
 	return index, bytes
 }
 
+// hasQueueDir tells whether this node ever kept something of a queue.
+func hasQueueDir(h *Host, id meta.QueueID) bool {
+	_, err := h.fs.List(queueDir(h, id))
+	return err == nil
+}
+
 // removeQueueDir removes what a deleted queue kept.
 func removeQueueDir(h *Host, id meta.QueueID) error {
 	dir := queueDir(h, id)

@@ -65,6 +65,7 @@ type group struct {
 	ticks  timer         // the next Tick
 	expiry timer         // when the queue may have been unused for too long
 	office time.Time     // when this node became ready to lead
+	ending atomic.Bool   // the catalogue is being told that the queue has drained
 	asking atomic.Uint64 // the seal token that the catalogue is being asked about
 }
 
@@ -556,6 +557,7 @@ func (g *group) afterApply() {
 	g.unused, g.first, g.died, g.orphaned = false, false, false, false
 	failed := g.failure != nil
 	token, sealed := g.m.Sealed()
+	drained, draining := g.m.Drained(), g.m.Config().Draining
 	checkpoint := g.disk.due(&g.bodies)
 	g.mu.Unlock()
 	if failed {
@@ -583,7 +585,13 @@ func (g *group) afterApply() {
 	if checkpoint {
 		g.host.checkpoints.ask(g)
 	}
-	if sealed && mutant != mutantSealForEver && g.leads() && g.asking.CompareAndSwap(0, token) {
+	if drained && g.leads() && g.ending.CompareAndSwap(false, true) {
+		go func() {
+			g.host.drained(g, g.leads)
+			g.ending.Store(false)
+		}()
+	}
+	if sealed && !draining && mutant != mutantSealForEver && g.leads() && g.asking.CompareAndSwap(0, token) {
 		g.host.later(limits.UnsealAskMillis*time.Millisecond, func() {
 			g.asking.Store(0)
 			g.host.unseal(g, token)

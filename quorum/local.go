@@ -115,6 +115,7 @@ func (l *local) one(m *mail) {
 	expires, mayExpire := l.m.Expiry()
 	unused, first, died, orphaned := l.unused, l.first, l.died, l.orphaned
 	l.unused, l.first, l.died, l.orphaned = false, false, false, false
+	drained := l.m.Drained()
 	l.mu.Unlock()
 	if timed {
 		l.ticks.set(l.host, due, l.tick)
@@ -137,6 +138,9 @@ func (l *local) one(m *mail) {
 	}
 	if unused {
 		l.host.retire(l.id, queue.IfAutoDelete)
+	}
+	if drained {
+		go l.host.drained(l, l.isOpen)
 	}
 }
 

@@ -210,7 +210,7 @@ func (v *mover) letter(q *meta.Queue, p *queue.Parcel, s *deathSurvey) *message.
 		}
 		return letter
 	}
-	death := message.Death{Queue: q.Name, Reason: p.Reason.String(), TimeMillis: p.DiedMillis}
+	death := message.Death{Queue: q.KnownAs(), Reason: p.Reason.String(), TimeMillis: p.DiedMillis}
 	if s == nil {
 		e, err := message.Parse(envelope)
 		if err != nil {
@@ -325,8 +325,8 @@ func (v *mover) deliver(target queue.QueueID, most int) (more bool, err error) {
 		return false, ErrNoQueue
 	}
 	t := view.QueueByID(meta.QueueID(target))
-	if t == nil {
-		if meta.QueueID(target) >= view.NextQueueID() && mutant != mutantUnknownTargetGone {
+	if t == nil || t.IsDraining() {
+		if t == nil && meta.QueueID(target) >= view.NextQueueID() && mutant != mutantUnknownTargetGone {
 			return false, errUnknown
 		}
 		_, err := v.run.command(&queue.Command{Op: queue.OpDone, Peer: target, To: queue.DoneGone})

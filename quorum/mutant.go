@@ -26,4 +26,6 @@ const (
 	mutantUnknownTargetGone
 	mutantConfirmMajority
 	mutantOpenTxsForgotten
+	mutantNothingDrains
+	mutantDrainingForEver
 )

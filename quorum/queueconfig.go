@@ -16,13 +16,13 @@ const (
 // firstConfig is the configuration that the machine of a queue begins with on every replica, whenever that begins: as the declaration has it. What policies add comes through the log.
 func firstConfig(q *meta.Queue) queue.Config {
 	bare := *q
-	bare.Policies, bare.ConfigVersion = meta.Attached{}, 1
+	bare.Policies, bare.ConfigVersion, bare.Was = meta.Attached{}, 1, ""
 	return queueConfig(&bare)
 }
 
 // queueConfig is what the machine of a queue must know (PROTOCOL 5: everything Apply reads is replicated).
 func queueConfig(q *meta.Queue) queue.Config {
-	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete}
+	cfg := queue.Config{Version: q.ConfigVersion, AutoDelete: q.AutoDelete, Draining: q.IsDraining()}
 	if _, cfg.Relay = q.RelayOf(); cfg.Relay {
 		deduplicate(q, &cfg)
 		return cfg

@@ -279,6 +279,10 @@ func (h *Host) changed(effects []meta.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Kind {
 		case meta.QueueDeleted:
+			if q := h.Catalogue().View.QueueByID(e.Queue.ID); q != nil {
+				h.drain(q)
+				continue
+			}
 			h.remove(e.Queue)
 		case meta.QueueCreated:
 			h.wake(e.Queue)
@@ -316,6 +320,58 @@ func (h *Host) remove(q *meta.Queue) {
 	}
 }
 
+// drain ends a deleted queue for its clients. Its replicas go on: messages leave it still.
+func (h *Host) drain(q *meta.Queue) {
+	s, err := h.slot(q.ID)
+	if err != nil {
+		return
+	}
+	s.pipe.end()
+	if _, member := q.MemberOn(h.node); member {
+		h.touch(q.ID) // it may have nothing to do any more, which its leader alone knows
+	}
+	h.reshape(q)
+}
+
+// drained has the catalogue remove a draining queue whose last message has left.
+func (h *Host) drained(run runner, leads func() bool) {
+	r := run.core()
+	r.mu.Lock()
+	over := r.m != nil && r.m.Drained()
+	r.mu.Unlock()
+	if !over || !leads() || mutant == mutantDrainingForEver {
+		return
+	}
+	if _, err := h.Do(h.life, meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: r.id}}); err != nil {
+		h.later(limits.UnsealAskMillis*time.Millisecond, func() { h.drained(run, leads) })
+	}
+}
+
+// mayHaveLetters tells whether messages may be on their way out of a queue that is about to be deleted. Only its leader knows.
+func (h *Host) mayHaveLetters(id meta.QueueID) bool {
+	q := h.Catalogue().View.QueueByID(id)
+	if q == nil {
+		return false
+	}
+	var run runner
+	if v, ok := h.slots.Load(id); ok {
+		run = v.(*slot).runner()
+	}
+	switch run := run.(type) {
+	case *local:
+		return run.status().Counts.Dead > 0
+	case *group:
+		if run.leads() {
+			return run.status().Counts.Dead > 0
+		}
+	case nil: // a queue that nobody has used yet has nothing
+		if _, member := q.MemberOn(h.node); member && !hasQueueDir(h, id) {
+			return false
+		}
+	}
+	return q.Durable
+}
+
 // removeData stops a replica of a deleted queue and removes what it kept. If the node stops before the end, the next start goes on (sweepUnknown).
 func (h *Host) removeData(id meta.QueueID, g *group) {
 	if g != nil {
@@ -349,11 +405,12 @@ type DeleteResult struct {
 	Messages uint64
 }
 
-// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. ErrNoQueue: there is no such queue any more;
+// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. From a queue whose messages are on their way to others these still arrive (PROTOCOL 4, draining). ErrNoQueue: there is no such queue any more;
 // ErrNoLeader: the condition could not be decided, and nothing happened.
 func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (DeleteResult, error) {
 	var res DeleteResult
 	var token uint64
+	var drain bool
 	var run runner
 	if cond != 0 || h.decides(id) {
 		var reply queue.Reply
@@ -365,11 +422,11 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 			res.Code = reply.Code
 			return res, nil
 		}
-		token, res.Messages = reply.A, reply.B
+		token, res.Messages, drain = reply.A, reply.B, reply.C > 0
 	} else if st, ok := h.QueueStatus(id); ok {
-		res.Messages = st.Counts.Ready
+		res.Messages, drain = st.Counts.Ready, h.mayHaveLetters(id)
 	}
-	replies, err := h.Do(ctx, meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}, Token: token})
+	replies, err := h.Do(ctx, meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}, Token: token, Drain: drain && mutant != mutantNothingDrains})
 	switch {
 	case err != nil:
 		if l, ok := run.(*local); ok {

@@ -351,3 +351,57 @@ func dlqStopCommand(std streams) *cli.Command {
 		},
 	}
 }
+
+func drainingListing() listing {
+	return listing{
+		plural: "deleted queues from which messages are still on their way to others", example: "queue draining", reach: ofCluster,
+		path: func(*cli.Context, string) string { return httpapi.Path("draining") },
+		columns: []column{
+			textColumn("ID", "id"), textColumn("VHOST", "vhost"), textColumn("NAME", "name"), countColumn("MESSAGES", "messages_dlx"), wide(sizeColumn("BYTES", "message_bytes_dlx")),
+			textColumn("REASON", "dlx_pending_reason"),
+		},
+	}
+}
+
+func queueDrainingCommand(std streams) *cli.Command {
+	c := listCommand(std, drainingListing())
+	c.Name, c.Aliases = "draining", nil
+	return c
+}
+
+func queueDropCommand(std streams) *cli.Command {
+	return &cli.Command{
+		Name: "drop", Usage: "remove a deleted queue though messages are still on their way from it: they are lost", ArgsUsage: "ID",
+		Description: "`queue draining` lists such queues with their ids.\n\n" + examples("queue drop 1031"),
+		Action: func(c *cli.Context) error {
+			s, err := settingsOf(c, std)
+			if err != nil {
+				return err
+			}
+			if c.NArg() != 1 {
+				return usagef(c, "want the id of a deleted queue; `%s queue draining` lists them", program)
+			}
+			id := c.Args().First()
+			if err := s.confirm("Drop the messages of deleted queue " + id + "?"); err != nil {
+				return err
+			}
+			api, err := s.api()
+			if err != nil {
+				return err
+			}
+			answer, err := api.DeleteAnswer(c.Context, httpapi.Path("draining", id))
+			if err != nil {
+				return exit.Wrap(err, "deleted queue %s", id)
+			}
+			if s.json {
+				return writeJSON(s.out, answer)
+			}
+			dropped, err := httpapi.Decode(answer)
+			if err != nil {
+				return err
+			}
+			s.notice("removed deleted queue %q, %s messages are dropped", dropped.Text("name"), count(dropped, "messages_dropped"))
+			return nil
+		},
+	}
+}

@@ -73,3 +73,13 @@ func TestDlqStopAndQueueMove(t *testing.T) {
 	w.want("queue move q", exit.Usage, "", "amqpctl: want two queues, QUEUE TO; see `amqpctl queue move --help`\n")
 	w.want("dlq stop", exit.Usage, "", "amqpctl: want the id of a job; `amqpctl dlq jobs` lists them; see `amqpctl dlq stop --help`\n")
 }
+
+func TestQueueDraining(t *testing.T) {
+	w := newWorld(t, fakebroker.Config{})
+	w.lists = map[string]string{"/api/draining": `[{"id":"1031","name":"orders","vhost":"/","messages_dlx":7,"dlx_pending_reason":"a target is full"}]`}
+	w.answers["DELETE /api/draining/1031"] = answer{200, `{"name":"orders","vhost":"/","messages_dropped":7}`}
+	w.want("queue draining", exit.OK, "ID    VHOST  NAME    MESSAGES  REASON\n1031  /      orders         7  a target is full\n", "")
+	w.want("queue drop 1031", exit.OK, "", "removed deleted queue \"orders\", 7 messages are dropped\n")
+	w.want("queue drop 7", exit.Data, "", "amqpctl: deleted queue 7: Not Found (HTTP 404)\n")
+	w.want("queue drop", exit.Usage, "", "amqpctl: want the id of a deleted queue; `amqpctl queue draining` lists them; see `amqpctl queue drop --help`\n")
+}

@@ -23,7 +23,7 @@ func queueCommand(std streams) *cli.Command {
 		Name: "queue", Aliases: []string{"queues"}, Usage: "list, show, watch, declare, change, delete and purge queues, look at their messages and move them",
 		Subcommands: []*cli.Command{
 			listCommand(std, queueListing()), queueGetCommand(std), queueWatchCommand(std), queuePeekCommand(std), queueDeclareCommand(std), queueDeleteCommand(std),
-			queueSetCommand(std), queuePurgeCommand(std), queueMoveCommand(std),
+			queueSetCommand(std), queuePurgeCommand(std), queueMoveCommand(std), queueDrainingCommand(std), queueDropCommand(std),
 		},
 	}
 }

@@ -181,10 +181,7 @@ func (c *Cluster) once(source, target meta.QueueID, many int) {
 	times := make(map[int]int)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_, err := c.AwaitLeader(target).Host().Peek(ctx, target, quorum.Look{Count: 2 * many}, func(_ int, _ *queue.Peeked, envelope []byte) bool {
-		times[bodyOf(c, envelope)]++
-		return true
-	})
+	_, err := c.AwaitLeader(target).Host().Peek(ctx, target, quorum.Look{Count: 2 * many}, c.counting(times))
 	if err != nil {
 		c.T.Fatal(err)
 	}
@@ -198,6 +195,14 @@ func (c *Cluster) once(source, target meta.QueueID, many int) {
 		c.Until(within, "the replicas are equal", func() bool { return c.equalReplicas(q) })
 	}
 	c.sound()
+}
+
+// counting counts the messages of a look by their numbers.
+func (c *Cluster) counting(times map[int]int) func(int, *queue.Peeked, []byte) bool {
+	return func(_ int, _ *queue.Peeked, envelope []byte) bool {
+		times[bodyOf(c, envelope)]++
+		return true
+	}
 }
 
 // wake starts the replicas of a queue.

@@ -67,6 +67,9 @@ var planted = []struct {
 	{"a target that is not known counts as deleted", inQuorum, 20, "^TestUnknownTargetCountsAsDeleted$", `is there 0 times|in vain`},
 	{"a majority is enough for what all must have", inQuorum, 21, "^TestConfirmOfAllComesFromAMajority$", `has not what is confirmed|though a replica`},
 	{"open transactions are forgotten", inQuorum, 22, "^TestDeadCoordinatorLeavesHalfATransaction$", `in vain`},
+	{"a deleted queue takes its dead letters along", inQuorum, 23, "^TestLettersOfDeletedQueueAreLost$", `the deleted queue is`},
+	{"a deleted queue stays though all has left it", inQuorum, 24, "^TestLettersOfDeletedQueueAreLost$", `in vain`},
+	{"a moved message is dropped before its target has it", inQuorum, 19, "^TestMovedComeTwiceOrNever$", `in vain|is there 0 times`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }
 

@@ -107,6 +107,12 @@ func (c *Client) Ask(ctx context.Context, path string, body any) ([]byte, error)
 	return answer, err
 }
 
+// DeleteAnswer deletes an object and returns what is told of it.
+func (c *Client) DeleteAnswer(ctx context.Context, path string) ([]byte, error) {
+	answer, _, err := c.do(ctx, http.MethodDelete, path, nil, nil)
+	return answer, err
+}
+
 // DeleteBy is a DELETE whose body says what is removed.
 func (c *Client) DeleteBy(ctx context.Context, path string, body any) error {
 	return c.send(ctx, http.MethodDelete, path, body)
