@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/internal/alarm"
@@ -195,7 +196,7 @@ func (b *Broker) tellChanges(effects []meta.Effect) {
 		case meta.BindingCreated, meta.BindingDeleted:
 			b.tellBinding(e.Binding, e.Kind == meta.BindingCreated)
 		default:
-			if key := fmt.Sprint(e.Kind, e.VHost, "\x00", e.User, "\x00", e.Name, "\x00", nodeID(e.Node)); !told[key] {
+			if key := fmt.Sprint(e.Kind, e.VHost, "\x00", e.User, "\x00", e.Component, "\x00", e.Name, "\x00", nodeID(e.Node)); !told[key] {
 				told[key] = true
 				b.tellDifference(e, was, now)
 			}
@@ -280,6 +281,8 @@ func (b *Broker) tellDifference(e *meta.Effect, was, now *meta.View) {
 		b.tellPermission(was, now, e.User, e.VHost)
 	case meta.ParameterChanged:
 		b.tellParameter(now, e)
+	case meta.PolicyChanged:
+		b.tellPolicy(now, e)
 	case meta.NodeChanged:
 		b.tellNode(was.Node(e.Node.ID), now.Node(e.Node.ID))
 	case meta.NodeDead:
@@ -398,4 +401,15 @@ func (b *Broker) tellParameter(now *meta.View, e *meta.Effect) {
 		return
 	}
 	b.event("parameter.set", append(fields, textField("value", value))...)
+}
+
+// tellPolicy tells of a policy that was set or removed. The two kinds are told apart only when they are removed, as in RabbitMQ.
+func (b *Broker) tellPolicy(now *meta.View, e *meta.Effect) {
+	fields := []amqp.Field{textField("name", e.Name), textField("vhost", e.VHost), byUser("")}
+	p := now.Policy(e.VHost, e.Name, e.Component == "operator_policy")
+	if p == nil {
+		b.event(strings.ReplaceAll(e.Component, "_", ".")+".cleared", fields...)
+		return
+	}
+	b.event("policy.set", append(fields, textField("pattern", p.Pattern), tableField("definition", p.Definition.Table()), longField("priority", p.Priority), textField("apply-to", p.ApplyTo.String()))...)
 }

@@ -194,4 +194,6 @@ const (
 	BindingDeleted EffectKind = 15
 	// ParameterChanged: the global parameter Name, or if VHost is not empty the parameter Name of Component there, was set or removed.
 	ParameterChanged EffectKind = 16
+	// PolicyChanged: the policy Name of VHost was made, replaced or removed; Component says policy or operator_policy.
+	PolicyChanged EffectKind = 17
 )

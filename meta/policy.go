@@ -200,6 +200,7 @@ func (m *Machine) putPolicy(in *Policy) Reply {
 	next := *h
 	next.policies[kind] = h.policies[kind].Set(in.Name, compilePolicy(in))
 	m.policiesChanged(&next)
+	m.emit(policyChanged(in))
 	return Reply{Existed: existed}
 }
 
@@ -215,7 +216,16 @@ func (m *Machine) deletePolicy(in *Policy) Reply {
 	next := *h
 	next.policies[kind] = h.policies[kind].Delete(in.Name)
 	m.policiesChanged(&next)
+	m.emit(policyChanged(in))
 	return Reply{Existed: true}
+}
+
+func policyChanged(p *Policy) Effect {
+	component := "policy"
+	if p.Operator {
+		component = "operator_policy"
+	}
+	return Effect{Kind: PolicyChanged, VHost: p.VHost, Component: component, Name: p.Name}
 }
 
 // policiesChanged makes next, whose policies are new, the version of its virtual host, with what the policies give its objects. The configuration of each queue that gets other settings is of a new

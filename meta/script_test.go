@@ -400,6 +400,8 @@ func printEffect(e *Effect) string {
 		return "binding " + printBinding(e.Binding)
 	case BindingDeleted:
 		return "binding-deleted " + printBinding(e.Binding)
+	case PolicyChanged:
+		return fmt.Sprintf("%s %s %s", e.Component, e.VHost, e.Name)
 	case ParameterChanged:
 		return strings.TrimSpace("parameter " + e.Name + " " + strings.TrimSpace(e.Component+" "+e.VHost))
 	}

@@ -202,6 +202,13 @@ func limitEvents(t *testing.T, p *pair) {
 	has(t, told(t, events, "topic.permission.created", rights), amqp.Table{"exchange": "amq.topic", "write": "a", "read": "b"})
 	p.changes(t, http.MethodDelete, "/api/topic-permissions/"+vhost+"/"+user, nil)
 	told(t, events, "topic.permission.deleted", rights)
+	for _, kind := range []string{"policies", "operator-policies"} {
+		policy := amqp.Table{"name": "e2e", "vhost": vhost}
+		p.changes(t, http.MethodPut, "/api/"+kind+"/"+vhost+"/e2e", map[string]any{"pattern": "^none$", "definition": map[string]any{"max-length": 7}, "priority": 3})
+		has(t, told(t, events, "policy.set", policy), amqp.Table{"pattern": "^none$"})
+		p.changes(t, http.MethodDelete, "/api/"+kind+"/"+vhost+"/e2e", nil)
+		told(t, events, map[string]string{"policies": "policy.cleared", "operator-policies": "operator.policy.cleared"}[kind], policy)
+	}
 	p.changes(t, http.MethodDelete, "/api/vhosts/"+vhost, nil)
 	p.changes(t, http.MethodDelete, "/api/users/"+user, nil)
 }
