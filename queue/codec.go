@@ -19,7 +19,7 @@ func (op Op) IsBatched() bool {
 }
 
 // IsKnown tells whether this machine understands the Op.
-func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpTxDone }
+func (op Op) IsKnown() bool { return op.IsBatched() || op >= OpTick && op <= OpForget }
 
 // AppendCommand appends the encoded command. Only the fields that count for its Op are encoded; equal ones give equal bytes.
 func AppendCommand(dst []byte, c *Command) []byte {
@@ -77,7 +77,7 @@ func AppendCommand(dst []byte, c *Command) []byte {
 		dst = codec.AppendUvarint(dst, c.Boot.Counter)
 		dst = codec.AppendUint64(dst, c.Boot.Nonce)
 		dst = codec.AppendUvarint(dst, c.Gen)
-	case OpMove, OpResolve, OpDone, OpRun:
+	case OpMove, OpResolve, OpDone, OpRun, OpForget:
 		dst = appendOutboxCommand(dst, c)
 	}
 	return dst
@@ -96,6 +96,9 @@ func appendOutboxCommand(dst []byte, c *Command) []byte {
 	case OpDone:
 		dst = codec.AppendUvarint(dst, uint64(c.Peer))
 		dst = codec.AppendUvarint(dst, c.To)
+	case OpForget:
+		dst = codec.AppendUvarint(dst, uint64(c.Peer))
+		dst = codec.AppendUvarint(dst, c.PeerEpoch)
 	case OpRun:
 		dst = codec.AppendUvarint(dst, uint64(c.Peer))
 		dst = codec.AppendUvarint(dst, c.PeerEpoch)
@@ -181,7 +184,7 @@ func DecodeCommand(src []byte, c *Command) (rest []byte, err error) {
 		c.Boot.Counter = r.Uvarint()
 		c.Boot.Nonce = r.Uint64()
 		c.Gen = r.Uvarint()
-	case OpMove, OpResolve, OpDone, OpRun:
+	case OpMove, OpResolve, OpDone, OpRun, OpForget:
 		decodeOutboxCommand(&r, c)
 	default:
 		r.Fail(codec.ErrMalformed)
@@ -318,6 +321,9 @@ func decodeOutboxCommand(r *codec.Reader, c *Command) {
 	case OpDone:
 		c.Peer = QueueID(r.Uvarint())
 		c.To = r.Uvarint()
+	case OpForget:
+		c.Peer = QueueID(r.Uvarint())
+		c.PeerEpoch = r.Uvarint()
 	case OpRun:
 		c.Peer = QueueID(r.Uvarint())
 		c.PeerEpoch = r.Uvarint()

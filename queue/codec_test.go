@@ -58,6 +58,7 @@ var encodings = []struct {
 	{Command{Op: OpNodeGone, Node: 1, Boot: Boot{Counter: 2, Nonce: 3}}, "24" + "01" + "02" + "0000000000000003"},
 	{Command{Op: OpResolve, Envelope: AppendTargets(AppendTargets(nil, 1, []QueueID{1024, 3}), 2, nil)}, "26" + "07" + "01" + "02" + "8008" + "03" + "02" + "00"},
 	{Command{Op: OpDone, Peer: 1024, To: 3}, "27" + "8008" + "03"},
+	{Command{Op: OpForget, Peer: 1024, PeerEpoch: 1}, "2c" + "8008" + "01"},
 	{Command{Op: OpRun, Peer: 1024, PeerEpoch: 1, From: 2, Envelope: AppendCommand(nil, &Command{Op: OpEnqueue, BodyBytes: 3, Envelope: []byte("ab")})},
 		"28" + "8008" + "01" + "02" + "07" + "01" + "00" + "00" + "03" + "02" + "6162"},
 	{Command{Op: OpTxPrepare, Session: 1, Tx: 9, To: 130, Peer: 1024}, "10" + "01" + "09" + "8201" + "8008"},

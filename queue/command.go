@@ -125,6 +125,8 @@ const (
 	OpTxEnd Op = 42
 	// OpTxDone says that queue Peer has heard of a decision, or is gone. The last one removes it. Reply: CodeStale if that is so already. Fields: Node, Boot, Session, Tx, Peer.
 	OpTxDone Op = 43
+	// OpForget drops what is remembered of the outbox of queue Peer under PeerEpoch, which is gone for so long that nothing of it can still come. Reply: CodeStale if there is nothing. Fields: Peer, PeerEpoch.
+	OpForget Op = 44
 )
 
 // What became of a transaction. The numbers stand in logs.

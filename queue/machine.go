@@ -178,7 +178,7 @@ func (m *Machine) execute(p *pipeline, cmd *Command, index uint32, out []Effect)
 	return Reply{}, out
 }
 
-// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict, OpResolve, OpDone, OpRun, OpTxAsk, OpTxEnd,
+// Apply applies one command that travels outside pipelines: OpTick, OpConfigure, OpSeal, OpUnseal, OpNodeGone, OpEvict, OpResolve, OpDone, OpRun, OpForget, OpTxAsk, OpTxEnd,
 // OpTxDone. It appends the effects to out. Another Op is an invariant
 // violation.
 func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []Effect) {
@@ -202,6 +202,8 @@ func (m *Machine) Apply(at machine.Stamp, cmd *Command, out []Effect) (Reply, []
 		reply, out = m.done(cmd.Peer, cmd.To, cmd.To == DoneGone, out)
 	case OpRun:
 		reply, out = m.run(cmd, out)
+	case OpForget:
+		reply = m.forget(cmd.Peer, cmd.PeerEpoch)
 	case OpTxAsk:
 		reply, out = m.askTx(cmd, out)
 	case OpTxEnd:

@@ -456,7 +456,7 @@ func (g *generator) enqueues() (many []Command) {
 // TestModelReaches makes sure that random histories meet what they are for: every op, outcome, verdict, code and effect, and work that is left for a tick.
 func TestModelReaches(t *testing.T) {
 	met := map[string]bool{}
-	missing := strings.Split("op 16,op 17,op 18,op 41,op 42,op 43,code deciding,effect 11,"+
+	missing := strings.Split("op 16,op 17,op 18,op 41,op 42,op 43,op 44,code deciding,effect 11,"+
 		"op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 14,op 15,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
 		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,code duplicate,sweeping true,window true,window false,effect 1,effect 2,effect 3,effect 4,effect 5,effect 7,effect 8,effect 9,effect 13,"+
 		"returning true,gathering true,dropped true,assignable true,overdue true", ",")

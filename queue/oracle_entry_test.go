@@ -113,6 +113,12 @@ func (o *oracle) single(now int64, c *Command) answer {
 		reply = o.doneWith(c.Peer, c.To)
 	case OpRun:
 		reply = o.runOf(c)
+	case OpForget:
+		id := oMark{c.Peer, c.PeerEpoch}
+		if _, known := o.marks[id]; !known {
+			reply.Code = CodeStale
+		}
+		delete(o.marks, id)
 	case OpTxAsk, OpTxEnd, OpTxDone:
 		reply = o.aboutTx(c)
 	case OpEvict:

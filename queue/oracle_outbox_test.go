@@ -199,6 +199,10 @@ func (g *generator) outboxCommand() Command {
 		return c
 	}
 	c := Command{Op: OpRun, Peer: queues[g.IntN(len(queues))], PeerEpoch: 1 + uint64(g.IntN(6)/5)}
+	if g.IntN(12) == 0 {
+		c.Op = OpForget
+		return c
+	}
 	c.From = max(1, g.o.marks[oMark{c.Peer, c.PeerEpoch}]+uint64(g.IntN(8)/7)+1-uint64(g.IntN(4)/3))
 	for range 1 + g.IntN(3) {
 		e := Command{Op: OpEnqueue, BodyBytes: uint32(g.IntN(12)), Flags: Flags(g.IntN(2))}

@@ -185,13 +185,52 @@ type mark struct {
 	epoch, last uint64
 }
 
-// run carries out OpRun: messages From, From+1, ... of another queue's outbox. It takes the next ones, passes over what it has, and refuses a gap. A queue that is full takes as many as fit.
-func (m *Machine) run(cmd *Command, out []Effect) (Reply, []Effect) {
+// searchMark returns the place of the mark of a source, or where it belongs.
+func (m *Machine) searchMark(source QueueID, epoch uint64) (int, bool) {
 	i := sort.Search(len(m.marks), func(i int) bool {
 		k := &m.marks[i]
-		return k.source > cmd.Peer || k.source == cmd.Peer && k.epoch >= cmd.PeerEpoch
+		return k.source > source || k.source == source && k.epoch >= epoch
 	})
-	known := i < len(m.marks) && m.marks[i].source == cmd.Peer && m.marks[i].epoch == cmd.PeerEpoch
+	return i, i < len(m.marks) && m.marks[i].source == source && m.marks[i].epoch == epoch
+}
+
+// forget carries out OpForget.
+func (m *Machine) forget(source QueueID, epoch uint64) Reply {
+	i, ok := m.searchMark(source, epoch)
+	if !ok {
+		return Reply{Code: CodeStale}
+	}
+	m.marks = slices.Delete(m.marks, i, i+1)
+	return Reply{}
+}
+
+// Source is a queue whose outbox came here.
+type Source struct {
+	Queue QueueID
+	Epoch uint64
+}
+
+// Sources appends the queues whose outboxes this one remembers.
+func (m *Machine) Sources(dst []Source) []Source {
+	for i := range m.marks {
+		dst = append(dst, Source{m.marks[i].source, m.marks[i].epoch})
+	}
+	return dst
+}
+
+// IdleLanes appends the targets for which nothing waits: their numbers are kept for what comes.
+func (m *Machine) IdleLanes(dst []QueueID) []QueueID {
+	for _, l := range m.outbox.lanes {
+		if len(l.parcels) == 0 {
+			dst = append(dst, l.target)
+		}
+	}
+	return dst
+}
+
+// run carries out OpRun: messages From, From+1, ... of another queue's outbox. It takes the next ones, passes over what it has, and refuses a gap. A queue that is full takes as many as fit.
+func (m *Machine) run(cmd *Command, out []Effect) (Reply, []Effect) {
+	i, known := m.searchMark(cmd.Peer, cmd.PeerEpoch)
 	last := uint64(0)
 	if known {
 		last = m.marks[i].last

@@ -207,7 +207,7 @@ func commandString(c *Command) string {
 		fmt.Fprintf(&b, "unseal token=%d", c.To)
 	case OpNodeGone:
 		fmt.Fprintf(&b, "gone node=%d boot=%d", c.Node, c.Boot.Counter)
-	case OpResolve, OpDone, OpRun, OpMove:
+	case OpResolve, OpDone, OpRun, OpMove, OpForget:
 		b.WriteString(outboxCommandString(c))
 	case OpTxAsk, OpTxEnd, OpTxDone:
 		b.WriteString(openTxCommandString(c))
@@ -290,6 +290,8 @@ func outboxCommandString(c *Command) string {
 				fmt.Fprint(&b, r.Uvarint())
 			}
 		}
+	case OpForget:
+		fmt.Fprintf(&b, "forget queue=%d epoch=%d", c.Peer, c.PeerEpoch)
 	case OpDone:
 		fmt.Fprintf(&b, "done queue=%d", c.Peer)
 		if c.To == DoneGone {
@@ -333,6 +335,8 @@ func parseOutboxCommand(l *script.Line) Command {
 		return c
 	case "move":
 		return parseMove(l)
+	case "forget":
+		return Command{Op: OpForget, Peer: QueueID(l.Int("queue", 0)), PeerEpoch: uint64(l.Int("epoch", 1))}
 	case "done":
 		c := Command{Op: OpDone, Peer: QueueID(l.Int("queue", 0)), To: uint64(l.Int("to", 0))}
 		if l.Has("gone") {
@@ -522,7 +526,7 @@ func parseCommand(t *testing.T, l *script.Line) Command {
 		return Command{Op: OpUnseal, To: uint64(l.Int("token", 0))}
 	case "gone":
 		return Command{Op: OpNodeGone, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1))}}
-	case "resolve", "done", "run", "move":
+	case "resolve", "done", "run", "move", "forget":
 		return parseOutboxCommand(l)
 	case "evict":
 		return Command{Op: OpEvict, Node: NodeID(l.Int("node", 1)), Boot: Boot{Counter: uint64(l.Int("boot", 1)), Nonce: uint64(l.Int("nonce", 0))}, Gen: uint64(l.Int("gen", 1))}

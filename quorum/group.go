@@ -59,6 +59,7 @@ type group struct {
 	peers    map[meta.NodeID]bool // members whose replica is known to run
 	ledAt    time.Time            // when another member last said that it has a leader
 	progress *progress            // while this node leads
+	sources  sources
 
 	mover  *mover
 	txs    *arbiter

@@ -13,7 +13,8 @@ import (
 type local struct {
 	replica
 	host *Host
-	away absence // used by the host's reporter alone
+	away    absence // used by the host's reporter alone
+	sources sources
 
 	mover         *mover
 	txs           *arbiter

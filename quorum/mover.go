@@ -145,8 +145,14 @@ func (v *mover) resolve() error {
 			}
 		}
 		if len(cmd.Envelope) > 0 {
-			if _, err := v.run.command(&cmd); err != nil {
+			reply, err := v.run.command(&cmd)
+			if err != nil {
 				return err
+			}
+			if reply.Code == queue.CodeLimit {
+				if err := v.dropLanes(cat.View); err != nil {
+					return err
+				}
 			}
 		}
 		v.mu.Lock()
@@ -154,6 +160,33 @@ func (v *mover) resolve() error {
 		v.mu.Unlock()
 	}
 	return nil
+}
+
+// dropLanes makes room for the lanes of new targets: those of queues that are gone go.
+func (v *mover) dropLanes(view *meta.View) error {
+	r := v.run.core()
+	r.mu.Lock()
+	idle := r.m.IdleLanes(nil)
+	r.mu.Unlock()
+	dropped := 0
+	for _, target := range idle {
+		if !isGone(view, target) {
+			continue
+		}
+		if _, err := v.run.command(&queue.Command{Op: queue.OpDone, Peer: target, To: queue.DoneGone}); err != nil {
+			return err
+		}
+		dropped++
+	}
+	if dropped == 0 {
+		return errLanes
+	}
+	return errAgain
+}
+
+// isGone tells whether a queue was deleted, as far as is known here: one that is not known yet is not.
+func isGone(view *meta.View, id queue.QueueID) bool {
+	return view.QueueByID(meta.QueueID(id)) == nil && meta.QueueID(id) < view.NextQueueID()
 }
 
 // parks tells whether some of the parcels go to the parking queue.
@@ -247,8 +280,11 @@ func (v *mover) deliverAll() {
 	}
 }
 
-// errWait says that a target takes no more at present; errUnknown that this node has not heard of it yet, which another leader of the queue had.
+// errWait says that a target takes no more at present; errUnknown that this node has not heard of it yet, which another leader of the queue had; errLanes that the outbox has as many targets as it may;
+// errAgain that there is room now.
 var (
+	errLanes   = errors.New("quorum: the outbox has as many targets as it may")
+	errAgain   = errors.New("quorum: there is room for more targets now")
 	errWait    = errors.New("quorum: the target takes no more at present")
 	errUnknown = errors.New("quorum: the target is not known here yet")
 )

@@ -35,6 +35,7 @@ func (h *Host) reporter() {
 			case *group:
 				if run.leads() {
 					run.tend()
+					h.forgetSources(run, &run.sources)
 				}
 			case *local:
 				if run.away == nil {
@@ -42,6 +43,7 @@ func (h *Host) reporter() {
 				}
 				h.evictAbsent(run, run.away, func(queue.NodeID) bool { return false })
 				run.txs.look()
+				h.forgetSources(run, &run.sources)
 			}
 			return true
 		})
