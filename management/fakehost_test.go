@@ -37,6 +37,8 @@ type fakeHost struct {
 	slow    time.Duration
 	failure error // of Do, DeleteQueue and changes of members
 	answer  func([]byte) ([]byte, error)
+	// priorities are the ready messages of queues by priority.
+	priorities map[meta.QueueID][]uint64
 	// held are the messages of queues that have a replica here.
 	held map[meta.QueueID]*heldMessages
 	// lacks are the alarms of the cluster.
@@ -59,6 +61,12 @@ type heldMessages struct {
 type heldMessage struct {
 	queue.Peeked
 	envelope []byte
+}
+
+func (h *fakeHost) PriorityCounts(id meta.QueueID) []uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.priorities[id]
 }
 
 func (h *fakeHost) Peek(_ context.Context, id meta.QueueID, look quorum.Look, visit func(int, *queue.Peeked, []byte) bool) (quorum.Seen, error) {
@@ -113,7 +121,7 @@ func newFakeHost(cmds ...meta.Command) *fakeHost {
 // join adds a node.
 func (c *fakeCluster) join(name string) *fakeHost {
 	id := meta.NodeID(len(c.hosts) + 1)
-	h := &fakeHost{fakeCluster: c, id: id, status: make(map[meta.QueueID]quorum.QueueStatus)}
+	h := &fakeHost{fakeCluster: c, id: id, status: make(map[meta.QueueID]quorum.QueueStatus), priorities: make(map[meta.QueueID][]uint64)}
 	c.apply(meta.Command{Op: meta.OpRegisterNode, Node: meta.Node{Name: name, Address: fmt.Sprint("test:", id), Token: uint64(id), MachineVersion: 1}},
 		meta.Command{Op: meta.OpRegisterBoot, Node: meta.Node{ID: id, Boot: h.Boot()}})
 	c.mu.Lock()

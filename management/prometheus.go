@@ -104,6 +104,8 @@ func (c *collector) messages(out sink, t *queueTotals) {
 	out <- prometheus.MustNewConstMetric(desc("rabbitmq_global_consumers", "Consumers of the protocol", "protocol"), prometheus.GaugeValue, float64(t.consumers), "amqp091")
 
 	out.counter("warren_queue_duplicates_dropped_total", "Messages dropped because the queue, which this node leads, knew their deduplication id", t.counts[queueDuplicates])
+	out.counter("warren_queue_publishes_rejected_total", "Messages that the queue, which this node leads, refused because it was full", t.counts[queueRejected])
+	out.counter("warren_queue_deliveries_timed_out_total", "Deliveries of the queue, which this node leads, that were taken back because they were not acknowledged in time", t.counts[queueTimedOut])
 
 	n := c.s.opt.Broker.Totals()
 	out.global("messages_received_total", "Messages that clients published", n.Published)

@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 		f.declare("a", "q2")
 		f.host.set("a", "q1", func(st *quorum.QueueStatus) {
 			st.Counts.Ready, st.Counts.Unacked, st.Counts.Consumers, st.BodyBytesInMemory = 5, 2, 3, 700
-			st.Counts.Duplicates = 9
+			st.Counts.Duplicates, st.Counts.Rejected, st.Counts.TimedOut = 9, 8, 6
 		})
 		f.setTotals([]string{"published=10", "delivered=4", "connections=6"})
 		time.Sleep(samplePeriod + time.Millisecond)
@@ -81,6 +81,7 @@ func TestMetrics(t *testing.T) {
 				"rabbitmq_connections": "6", `rabbitmq_global_messages_received_total{protocol="amqp091"}`: "10",
 				`rabbitmq_global_messages_delivered_consume_manual_ack_total{protocol="amqp091",queue_type="rabbit_quorum_queue"}`: "4",
 				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700", "warren_queue_duplicates_dropped_total": "9",
+				"warren_queue_publishes_rejected_total": "8", "warren_queue_deliveries_timed_out_total": "6",
 				`rabbitmq_identity_info{rabbitmq_cluster="test",rabbitmq_cluster_permanent_id="0123",rabbitmq_endpoint="aggregated",rabbitmq_node="rabbit@test"}`: "1",
 			} {
 				if got[name] != want {

@@ -199,11 +199,11 @@ func (s *Server) answer(request []byte) ([]byte, error) {
 		list := s.ownAttempts(q.reason == attemptsReset)
 		packRows(p, &list, packAttempts)
 	case askQueue:
-		st, ok := s.opt.Host.QueueStatus(meta.QueueID(q.id))
+		now, ok := s.ownQueue(meta.QueueID(q.id))
 		if !ok {
 			return nil, errors.New("the queue is not known here")
 		}
-		packStatus(p, &st)
+		now.pack(p)
 	case askPeek:
 		if err := s.answerPeek(p, &q); err != nil {
 			return nil, err

@@ -2,8 +2,10 @@ package management
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/warrenmq/warren/broker"
@@ -16,6 +18,8 @@ import (
 type queueRow struct {
 	queue *meta.Queue
 	*queueSample
+	// now is how it is at this moment, if it alone is asked for.
+	now *queueNow
 }
 
 // listQueues is GET /queues and /queues/detailed.
@@ -42,7 +46,7 @@ func (c *call) listQueues(vhosts ...string) error {
 			if sample == nil { // younger than the last tick
 				sample = c.s.freshSample(q)
 			}
-			rows = append(rows, queueRow{q, sample})
+			rows = append(rows, queueRow{queue: q, queueSample: sample})
 		}
 	}
 	write := c.writeQueue
@@ -69,16 +73,33 @@ func (s *Server) freshSample(q *meta.Queue) *queueSample {
 	return &queueSample{queue: q, status: st}
 }
 
-// exactStatus is how a queue is at this moment, as the node that leads it says; if that does not answer, as it was last known. False if the queue was deleted meanwhile.
+// queueNow is how a queue is at this moment, with its ready messages by priority from 0 on.
+type queueNow struct {
+	quorum.QueueStatus
+	priorities []uint64
+}
+
+func (n *queueNow) pack(p *pack) {
+	packStatus(p, &n.QueueStatus)
+	packRows(p, &n.priorities, (*pack).uint)
+}
+
+// exactStatus is exactQueue without the priorities.
 func (s *Server) exactStatus(ctx context.Context, q *meta.Queue) (quorum.QueueStatus, bool) {
+	now, ok := s.exactQueue(ctx, q)
+	return now.QueueStatus, ok
+}
+
+// exactQueue is how a queue is at this moment, as the node that leads it says; if that does not answer, as it was last known. False if the queue was deleted meanwhile.
+func (s *Server) exactQueue(ctx context.Context, q *meta.Queue) (queueNow, bool) {
 	self := s.opt.Host.Node()
 	sample := s.sampler.snapshot().queue(q.ID)
 	if sample == nil {
 		sample = s.freshSample(q)
 	}
-	st, hasOwn := sample.status, s.hasOwn(q)
+	st, hasOwn := queueNow{QueueStatus: sample.status}, s.hasOwn(q)
 	if hasOwn {
-		now, ok := s.opt.Host.QueueStatus(q.ID)
+		now, ok := s.ownQueue(q.ID)
 		if !ok {
 			return st, false
 		}
@@ -111,18 +132,25 @@ func (s *Server) exactStatus(ctx context.Context, q *meta.Queue) (quorum.QueueSt
 	return st, true
 }
 
+// ownQueue is how a queue is on this node.
+func (s *Server) ownQueue(id meta.QueueID) (now queueNow, ok bool) {
+	now.QueueStatus, ok = s.opt.Host.QueueStatus(id)
+	now.priorities = s.opt.Host.PriorityCounts(id)
+	return now, ok
+}
+
 // statusAt asks another node how a queue is there.
-func (s *Server) statusAt(ctx context.Context, node meta.NodeID, q *meta.Queue) (st quorum.QueueStatus, ok bool) {
+func (s *Server) statusAt(ctx context.Context, node meta.NodeID, q *meta.Queue) (now queueNow, ok bool) {
 	if node == s.opt.Host.Node() {
-		return s.opt.Host.QueueStatus(q.ID)
+		return s.ownQueue(q.ID)
 	}
 	body, err := s.peers.askOne(ctx, node, question{kind: askQueue, id: uint64(q.ID)})
 	if err != nil {
-		return st, false
+		return now, false
 	}
 	in := unpack(body)
-	packStatus(in, &st)
-	return st, in.in.Err() == nil
+	now.pack(in)
+	return now, in.in.Err() == nil
 }
 
 // getQueue is GET /queues/VHOST/NAME: the counts are those of this moment, the rates those of the last tick.
@@ -134,11 +162,12 @@ func getQueue(c *call) error {
 	if q == nil {
 		return objectNotFound()
 	}
-	st, ok := c.s.exactStatus(c.r.Context(), q)
+	now, ok := c.s.exactQueue(c.r.Context(), q)
 	if !ok {
 		return objectNotFound()
 	}
-	row := queueRow{q, &queueSample{queue: q, status: st}}
+	st := now.QueueStatus
+	row := queueRow{q, &queueSample{queue: q, status: st}, &now}
 	if sample := c.s.sampler.snapshot().queue(q.ID); sample != nil {
 		row.rates, row.utilisation = sample.rates, sample.utilisation
 		if sample.status.Counts == st.Counts {
@@ -375,7 +404,7 @@ func (c *call) writeQueue(w *writer, r queueRow) {
 	writeIdleSince(w, r.idleSince)
 	w.Uint("memory", uint64(max(st.BodyBytesInMemory, 0)))
 	w.Null("recoverable_slaves")
-	w.EmptyObject("backing_queue_status")
+	writePriorities(w, r)
 	if w.Object("open_files") {
 		for _, id := range st.Online {
 			w.Uint(nodeNamed(c.view, id), 0)
@@ -385,6 +414,29 @@ func (c *call) writeQueue(w *writer, r queueRow) {
 	writeProcess(w)
 	writeRaft(w, st)
 	w.Int("created_at", q.CreatedMillis)
+}
+
+// writePriorities writes how many ready messages there are of each priority, where RabbitMQ has it for classic queues: of all that the queue was told to have, and of others if there are any.
+func writePriorities(w *writer, r queueRow) {
+	if !w.Object("backing_queue_status") {
+		return
+	}
+	v, told := r.queue.Effective("x-max-priority")
+	if r.now != nil && (told || r.queue.Type == meta.TypeQuorum) && w.Object("priority_lengths") {
+		most, _ := v.AsInt64()
+		counts := r.now.priorities
+		for p := range max(len(counts), int(min(max(most, 0), math.MaxUint8))+1) {
+			n := uint64(0)
+			if p < len(counts) {
+				n = counts[p]
+			}
+			if told || n > 0 {
+				w.Uint(strconv.Itoa(p), n)
+			}
+		}
+		w.End()
+	}
+	w.End()
 }
 
 // writeRaft writes how the queue's group is on the node that leads it; RabbitMQ has no such key.
@@ -452,7 +504,7 @@ func writeQueueCounters(w *writer, v *counters, t trend) {
 		index int
 	}{
 		{"publish", queuePublished}, {"deliver", queueDelivered}, {"deliver_no_ack", queueDeliveredNoAck}, {"get", queueGot}, {"get_no_ack", queueGotNoAck},
-		{"get_empty", queueGetEmpty}, {"ack", queueAcked}, {"redeliver", queueRedelivered}, {"duplicates", queueDuplicates},
+		{"get_empty", queueGetEmpty}, {"ack", queueAcked}, {"redeliver", queueRedelivered}, {"duplicates", queueDuplicates}, {"rejected", queueRejected}, {"timed_out", queueTimedOut},
 	} {
 		w.Counter(m.key, v[m.index], t, m.index)
 	}

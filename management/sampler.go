@@ -25,6 +25,8 @@ const (
 	queueReady
 	queueUnacked
 	queueDuplicates
+	queueRejected
+	queueTimedOut
 )
 
 // queueSample is what is known of a queue since the last tick. It does not change once it is published.
@@ -97,7 +99,7 @@ func queueCounters(st *quorum.QueueStatus) counters {
 	return counters{
 		queuePublished: c.Enqueued, queueDelivered: c.Delivered, queueDeliveredNoAck: c.DeliveredNoAck, queueGot: c.Got, queueGotNoAck: c.GotNoAck,
 		queueGetEmpty: c.GetEmpty, queueAcked: c.Acked, queueRedelivered: c.Redelivered, queueMessages: c.Ready + c.Unacked, queueReady: c.Ready, queueUnacked: c.Unacked,
-		queueDuplicates: c.Duplicates,
+		queueDuplicates: c.Duplicates, queueRejected: c.Rejected, queueTimedOut: c.TimedOut,
 	}
 }
 

@@ -96,6 +96,8 @@ func (root *fixture) block(block string) string {
 			f.from = rest
 		case "set":
 			f.host.set(words[0], words[1], func(st *quorum.QueueStatus) { setCounts(f.t, st, words[2:]) })
+		case "priorities":
+			f.setPriorities(words)
 		case "totals":
 			f.setTotals(words)
 		case "connect":
@@ -186,6 +188,10 @@ func setCounts(t testing.TB, st *quorum.QueueStatus, words []string) {
 			c.Acked = n
 		case "duplicates":
 			c.Duplicates = n
+		case "rejected":
+			c.Rejected = n
+		case "timed-out":
+			c.TimedOut = n
 		case "term":
 			st.Term = n
 		case "applied":
@@ -196,6 +202,22 @@ func setCounts(t testing.TB, st *quorum.QueueStatus, words []string) {
 			t.Fatalf("no number %s", name)
 		}
 	}
+}
+
+// setPriorities tells how many ready messages of each priority a queue has, from 0 on.
+func (f *fixture) setPriorities(words []string) {
+	q := f.host.Catalogue().View.Queue(words[0], words[1])
+	var counts []uint64
+	for _, word := range words[2:] {
+		n, err := strconv.ParseUint(word, 10, 64)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		counts = append(counts, n)
+	}
+	f.host.mu.Lock()
+	defer f.host.mu.Unlock()
+	f.host.priorities[q.ID] = counts
 }
 
 func (f *fixture) setTotals(words []string) {

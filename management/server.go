@@ -40,6 +40,8 @@ type Host interface {
 	DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (quorum.DeleteResult, error)
 	// QueueStatus tells how a queue is now. It is called once a second for every queue of which the node has something.
 	QueueStatus(id meta.QueueID) (quorum.QueueStatus, bool)
+	// PriorityCounts are the ready messages of a queue that runs here, by priority from 0 on.
+	PriorityCounts(id meta.QueueID) []uint64
 	// Peek looks at messages of a queue that has a replica here.
 	Peek(ctx context.Context, id meta.QueueID, look quorum.Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (quorum.Seen, error)
 	// AddReplica and RemoveReplica change the members of a queue's group, MoveLeader who leads it; Replicas tells how each is.

@@ -45,6 +45,18 @@ func (m *Machine) PeekReady(offset, count int) []Peeked {
 	return out
 }
 
+// PriorityCounts returns how many ready messages there are of each priority, from 0 to the highest that has any.
+func (m *Machine) PriorityCounts() []uint64 {
+	if m.ready.sums.n == 0 {
+		return nil
+	}
+	counts := make([]uint64, int(m.ready.top())+1)
+	for p := range counts {
+		counts[p] = uint64(m.ready.levels[p].size())
+	}
+	return counts
+}
+
 // PeekUnacked returns up to count messages that wait for an acknowledgement, by priority and age, without the first offset.
 func (m *Machine) PeekUnacked(offset, count int) []Peeked {
 	var levels [256]struct {

@@ -58,6 +58,17 @@ func (o *oracle) peekDelayed(until int64, seq Seq, count int) string {
 	return peekString(list)
 }
 
+// priorityCounts counts the ready messages by priority.
+func (o *oracle) priorityCounts() (counts []uint64) {
+	for _, x := range o.in(oReady) {
+		for len(counts) <= int(x.priority) {
+			counts = append(counts, 0)
+		}
+		counts[x.priority]++
+	}
+	return counts
+}
+
 // peek is what a look should show: a part of the oracle's list.
 func (o *oracle) peek(unacked bool, offset, count int) string {
 	var list []Peeked
@@ -95,6 +106,9 @@ func comparePeeks(m *Machine, o *oracle) error {
 		if got, want := peekString(look(offset, count)), o.peek(unacked, offset, count); got != want {
 			return fmt.Errorf("peek unacked=%t offset=%d count=%d:\n%swant\n%s", unacked, offset, count, got, want)
 		}
+	}
+	if got, want := m.PriorityCounts(), o.priorityCounts(); !slices.Equal(got, want) {
+		return fmt.Errorf("ready by priority: %v, want %v", got, want)
 	}
 	until, seq := int64(random.IntN(100*stepMillis)), Seq(random.IntN(4))
 	if got, want := peekString(m.PeekDelayed(until, seq, count)), o.peekDelayed(until, seq, count); got != want {

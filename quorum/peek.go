@@ -68,6 +68,24 @@ func (h *Host) Peek(ctx context.Context, id meta.QueueID, look Look, visit func(
 	return seen, nil
 }
 
+// PriorityCounts tells how many ready messages of each priority this node's replica of a queue has, from 0 to the highest that has any. It is empty if the queue sleeps, or has nothing here.
+func (h *Host) PriorityCounts(id meta.QueueID) []uint64 {
+	run := h.present(id)
+	if run == nil {
+		return nil
+	}
+	r := run.core()
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil {
+		return nil
+	}
+	return r.m.PriorityCounts()
+}
+
 // peek takes messages at one moment, with those of their envelopes that are in memory.
 func (r *replica) peek(look Look) (Seen, []queue.Peeked, [][]byte) {
 	r.mu.Lock()

@@ -44,14 +44,8 @@ func (h *Host) QueueStatus(id meta.QueueID) (QueueStatus, bool) {
 	if q == nil {
 		return QueueStatus{}, false
 	}
-	if v, ok := h.slots.Load(id); ok {
-		s := v.(*slot)
-		s.mu.Lock()
-		run := s.run
-		s.mu.Unlock()
-		if run != nil {
-			return run.status(), true
-		}
+	if run := h.present(id); run != nil {
+		return run.status(), true
 	}
 	st := QueueStatus{State: StateParked, Members: q.Replicas}
 	if !q.Durable {
@@ -59,4 +53,12 @@ func (h *Host) QueueStatus(id meta.QueueID) (QueueStatus, bool) {
 	}
 	st.Online = st.Members
 	return st, true
+}
+
+// present returns what runs of a queue here; nil if it sleeps or nothing wanted it yet.
+func (h *Host) present(id meta.QueueID) runner {
+	if v, ok := h.slots.Load(id); ok {
+		return v.(*slot).runner()
+	}
+	return nil
 }
