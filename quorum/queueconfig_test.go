@@ -81,3 +81,43 @@ func TestConsumerTimeoutMillis(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigFollowsPolicies: what a policy says of priorities and of retries goes before what the queue was declared with, and is undone with the policy.
+func TestConfigFollowsPolicies(t *testing.T) {
+	number := func(key string, n int64) amqp.Table { return amqp.Table{{Key: key, Value: amqp.Int64(n)}} }
+	word := func(key, text string) amqp.Table { return amqp.Table{{Key: key, Value: amqp.Longstr(text)}} }
+	for _, c := range []struct {
+		declared, policy amqp.Table
+		change           func(*queue.Config)
+	}{
+		{number("x-max-priority", 10), number("max-priority", 3), func(c *queue.Config) { c.PriorityMax, c.PriorityDefault = 3, 3 }},
+		{nil, number("max-priority", 200), func(c *queue.Config) { c.PriorityMax = 200 }},
+		{nil, number("priority-aging-ms", 50), func(c *queue.Config) { c.PriorityAging = queue.LimitOf(50) }},
+		{number("x-priority-aging-ms", 20), number("priority-aging-ms", 0), func(c *queue.Config) { c.PriorityAging = queue.LimitOf(0) }},
+		{nil, word("delayed-retry-type", "returned"), func(c *queue.Config) { c.Retry = queue.RetryReturned }},
+		{word("x-delayed-retry-type", "all"), word("delayed-retry-type", "disabled"), func(c *queue.Config) { c.Retry = 0 }},
+		{nil, number("delayed-retry-min", 10), func(c *queue.Config) { c.RetryMin = queue.LimitOf(10) }},
+		{nil, number("delayed-retry-max", 10), func(c *queue.Config) { c.RetryMax = queue.LimitOf(10) }},
+		{nil, number("delayed-retry-multiplier", 3), func(c *queue.Config) { c.Retry, c.RetryMultiplier = queue.RetryAll, queue.LimitOf(3) }},
+		{nil, number("delayed-retry-jitter", 7), func(c *queue.Config) { c.RetryJitter = queue.LimitOf(7) }},
+		{word("x-retry-schedule", "1m"), word("retry-schedule", "1s,2s"), func(c *queue.Config) {
+			c.Retry, c.RetrySchedule = queue.RetryAll, queue.ScheduleOf([]uint64{1000, 2000})
+		}},
+	} {
+		q := meta.Queue{Name: "q", Type: meta.TypeQuorum, ConfigVersion: 1, Arguments: meta.NewArguments(c.declared)}
+		declared := queueConfig(&q)
+		want := declared
+		c.change(&want)
+		if want == declared {
+			t.Fatalf("%v: the policy says nothing", c.policy)
+		}
+		q.Policies = meta.Attached{Policy: "p", Definition: meta.NewArguments(c.policy)}
+		if got := queueConfig(&q); got != want {
+			t.Errorf("%v under %v: %+v\nwant %+v", c.declared, c.policy, got, want)
+		}
+		q.Policies = meta.Attached{}
+		if got := queueConfig(&q); got != declared {
+			t.Errorf("%v after %v: %+v\nwant %+v", c.declared, c.policy, got, declared)
+		}
+	}
+}

@@ -36,6 +36,4 @@ var elsewhere = map[string][]string{
 }
 
 // pendings has what cases may wait for, and why.
-var pendings = map[string]string{
-	"delay": "delayed messages come later",
-}
+var pendings = map[string]string{}

@@ -167,6 +167,7 @@ var deathCases = []struct {
 	{"short behind long", shortBehindLong},
 	{"delivery limit", deliveryLimit},
 	{"nack and reject", nackAndReject},
+	{"every return counts", everyReturnCounts},
 	{"order after a lost connection", failedGroup},
 	{"full queue refuses", exactlyFull},
 	{"full target", fullTarget},
@@ -384,7 +385,48 @@ func failedGroup(t *testing.T, m *mortal) {
 	}
 }
 
-// exactlyFull: a queue with a limit that refuses publishes takes exactly so many, however they come.
+// everyReturnCounts: a queue may be told, by argument or by policy, that giving back is a failure, too.
+func everyReturnCounts(t *testing.T, m *mortal) {
+	dead := m.declare(t, "dead", nil)
+	limited := to(t, "dead", amqp.Table{"x-delivery-limit": 2})
+	byPolicy := m.declare(t, "policy", limited)
+	limited["x-delivery-limit-counts"] = "all"
+	byArgument := m.declare(t, "argument", limited)
+	m.policy(t, byPolicy, map[string]any{"delivery-limit-counts": "all", "max-length": 3})
+	// That the queue follows the policy is seen by its length; the first one dies of that.
+	m.publish(t, byPolicy, "too many", "x", "y", "z")
+	m.holds(t, byPolicy, 3)
+	if d := m.acked(t, dead); string(d.Body) != "too many" {
+		t.Fatalf("%s died of the length", d.Body)
+	}
+	m.publish(t, byArgument, "x", "y", "z")
+	for _, q := range []string{byPolicy, byArgument} {
+		for i, flag := range []string{"", "*", "*"} {
+			three := get(t, m.ch, q, "x"+flag, "y"+flag, "z"+flag)
+			want := int64(i)
+			if i == 0 {
+				want = -1
+			}
+			for _, d := range three {
+				if number(d, "x-delivery-count") != want {
+					t.Errorf("delivery %d of %s has headers %v", i+1, d.Body, d.Headers)
+				}
+			}
+			settled(t, three[2].Nack(true, true))
+			if i < 2 {
+				m.holds(t, q, 3)
+			}
+		}
+		for _, body := range []string{"x", "y", "z"} {
+			if d := m.acked(t, dead); string(d.Body) != body || !slices.Equal(deaths(d), []string{q + " delivery_limit 1"}) {
+				t.Errorf("%s died: %v, want %s", d.Body, deaths(d), body)
+			}
+		}
+		m.holds(t, q, 0)
+	}
+}
+
+// exactlyFull: a queue with a limit that refuses publishes takes exactly so many, however they come, and counts what it refused.
 func exactlyFull(t *testing.T, m *mortal) {
 	q := m.declare(t, "q", amqp.Table{"x-max-length": 5, "x-overflow": "reject-publish"})
 	conn := m.broker.Connect(t)
@@ -419,6 +461,7 @@ func exactlyFull(t *testing.T, m *mortal) {
 		t.Errorf("%d of 3 are taken where 2 have room", n)
 	}
 	m.holds(t, q, 5)
+	m.counted(t, q, "rejected", 15+20+1)
 }
 
 // fullTarget: a full target takes what has room; the rest waits, and arrives once and in order as room is made.
@@ -460,19 +503,26 @@ func TestPoisonIsParked(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			m := &mortal{newPair(t, b), kind}
 			settled(t, m.ch.Confirm(false))
-			q := m.declare(t, "q", amqp.Table{"x-delivery-limit": 1})
-			m.send(t, q, amqp.Publishing{Headers: amqp.Table{"mine": "kept"}, Body: []byte(kind)})
-			for range 2 {
-				settled(t, m.arrives(t, q).Reject(true))
-			}
-			harness.Eventually(t, eventTimeout, func() error {
-				n, err := b.TryCount(parkingQueue)
-				if err == nil && n != i+1 {
-					err = errCount{n, i + 1}
+			for j, counts := range []string{"failures", "all"} {
+				q := m.declare(t, counts, amqp.Table{"x-delivery-limit": 1, "x-delivery-limit-counts": counts})
+				m.send(t, q, amqp.Publishing{Headers: amqp.Table{"mine": "kept"}, Body: []byte(kind + counts)})
+				for range 2 {
+					if d := m.arrives(t, q); counts == "all" {
+						settled(t, d.Nack(false, true))
+					} else {
+						settled(t, d.Reject(true))
+					}
 				}
-				return err
-			})
-			m.waiting(t, q, 0, "")
+				parked := 2*i + j + 1
+				harness.Eventually(t, eventTimeout, func() error {
+					n, err := b.TryCount(parkingQueue)
+					if err == nil && n != parked {
+						err = errCount{n, parked}
+					}
+					return err
+				})
+				m.waiting(t, q, 0, "")
+			}
 		})
 	}
 	m := &mortal{newPair(t, b), harness.Quorum}
@@ -480,9 +530,11 @@ func TestPoisonIsParked(t *testing.T) {
 		settled(t, m.arrives(t, parkingQueue).Reject(true))
 	}
 	for _, kind := range []string{harness.Quorum, harness.Classic, transient} {
-		d := m.acked(t, parkingQueue)
-		if string(d.Body) != kind || len(deaths(d)) != 1 || d.Headers["x-last-death-reason"] != "delivery_limit" || d.Headers["mine"] != "kept" {
-			t.Errorf("parked is %s with %v, want %s", d.Body, d.Headers, kind)
+		for _, counts := range []string{"failures", "all"} {
+			d := m.acked(t, parkingQueue)
+			if string(d.Body) != kind+counts || len(deaths(d)) != 1 || d.Headers["x-last-death-reason"] != "delivery_limit" || d.Headers["mine"] != "kept" {
+				t.Errorf("parked is %s with %v, want %s%s", d.Body, d.Headers, kind, counts)
+			}
 		}
 	}
 	m.holds(t, parkingQueue, 0)

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -20,15 +19,7 @@ func identified(id any, body string) amqp.Publishing {
 // duplicates wants that a queue has dropped so many duplicates by now.
 func (m *mortal) duplicates(t *testing.T, queue string, want int) {
 	t.Helper()
-	var q struct {
-		Stats struct {
-			Duplicates int `json:"duplicates"`
-		} `json:"message_stats"`
-	}
-	a := m.broker.API(t, http.MethodGet, harness.Path("queues", "/", queue), nil)
-	if err := json.Unmarshal(a.Body, &q); err != nil || q.Stats.Duplicates != want {
-		t.Errorf("%s has dropped %d duplicates (%v), want %d", queue, q.Stats.Duplicates, err, want)
-	}
+	m.counted(t, queue, "duplicates", want)
 }
 
 // TestDeduplication (K15): a queue takes no message whose id another one has that is in the queue. Duplicates are confirmed and counted, whatever restarts; an acknowledgement frees the id.

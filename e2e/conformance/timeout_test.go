@@ -95,6 +95,7 @@ func TestTimeoutByPolicy(t *testing.T) {
 			}
 			ack(t, d)
 		}
+		p.counted(t, queue, "timed_out", 2)
 		follow(0, 1, "4", "5")
 		kept := receive(t, consume(t, p.ch, queue, "c", false), "5")
 		time.Sleep(1500 * time.Millisecond)
