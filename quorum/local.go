@@ -12,7 +12,7 @@ import (
 // something in it, applies in order.
 type local struct {
 	replica
-	host *Host
+	host    *Host
 	away    absence // used by the host's reporter alone
 	sources sources
 

@@ -81,7 +81,9 @@ func TestLanesOfGoneTargetsMakeRoom(t *testing.T) {
 	}
 	command(queue.Command{Op: queue.OpConfigure, Config: queue.Config{Version: 100, MessageTTL: queue.LimitOf(0), DeadLetter: true}})
 	command(queue.Command{Op: queue.OpRun, Peer: lives, PeerEpoch: 1, From: 1, Envelope: letter()})
-	until(t, "it is resolved", func() bool { return command(queue.Command{Op: queue.OpResolve, Envelope: queue.AppendTargets(nil, 1, []queue.QueueID{gone, lives})}).A == 1 })
+	until(t, "it is resolved", func() bool {
+		return command(queue.Command{Op: queue.OpResolve, Envelope: queue.AppendTargets(nil, 1, []queue.QueueID{gone, lives})}).A == 1
+	})
 	for _, target := range []queue.QueueID{gone, lives} {
 		command(queue.Command{Op: queue.OpDone, Peer: target, To: 1})
 	}
