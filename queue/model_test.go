@@ -321,7 +321,7 @@ func (g *generator) single() Command {
 			g.limit(&c)
 		}
 		c.SingleActive = g.alone && g.IntN(8) > 0
-		c.Draining = g.o.cfg.Draining || g.IntN(60) == 0
+		c.Draining = g.o.cfg.Draining || g.limits && g.IntN(20) == 0
 		c.ConsumerTimeout = g.timeout(4, 0, 1, 1000, 3000, 8000, 20000)
 		if g.dedup {
 			g.deduplicate(&c)
