@@ -108,6 +108,7 @@ export interface Queue extends QueueName {
   messages_ready?: number;
   messages_unacknowledged?: number;
   messages_persistent?: number;
+  messages_delayed?: number;
   message_bytes?: number;
   messages_details?: Details;
   messages_ready_details?: Details;
@@ -116,6 +117,8 @@ export interface Queue extends QueueName {
   memory?: number;
   idle_since?: string | null;
   created_at?: number;
+  changed_arguments?: Table;
+  backing_queue_status?: { priority_lengths?: Record<string, number> };
   raft?: { state: string; reason: string; term: number; applied_index: number; checkpoint_index: number; disk_bytes: number };
   consumer_details?: Consumer[];
 }
