@@ -23,7 +23,7 @@ var argHelp = map[string]string{
 	"x-delivery-limit":                "How often a message may fail before it dies; negative: as often as it likes. 20 for quorum queues, none for classic ones.",
 	"x-delivery-limit-counts":         "What counts as a failure: failures (reject, loss of channel, connection or node) or all returns.",
 	"x-delayed-retry-type":            "Which messages wait before they are tried again.",
-	"x-delayed-retry-min":             "How many milliseconds a message waits for its first failure.",
+	"x-delayed-retry-min":             "How many milliseconds a message waits for its first failure. Without it nothing waits, unless there is a schedule.",
 	"x-delayed-retry-max":             "How many milliseconds it waits at most.",
 	"x-delayed-retry-multiplier":      "The wait grows by this factor with each try; 1 is constant. Without it by the least wait for each failure.",
 	"x-delayed-retry-jitter":          "By how many percent a wait may be shorter, by chance.",

@@ -353,6 +353,9 @@ func (g *generator) limit(c *Config) {
 	if g.IntN(2) == 0 {
 		c.Retry, c.RetryMin, c.RetryMax = RetryType(1+g.IntN(3)), some(1, 1, 1000, 3000), some(2, 2000, 5000)
 		c.RetryMultiplier, c.RetryJitter = some(2, 1, 2, 3), some(3, 0, 20, 100)
+		if c.RetryMultiplier == LimitOf(3) {
+			c.RetryMin = 0 // nothing waits unless there is a schedule
+		}
 		if g.IntN(3) == 0 {
 			c.RetrySchedule = ScheduleOf([]uint64{uint64(g.IntN(2000)), 2500, uint64(g.IntN(6000))}[:1+g.IntN(3)])
 		}

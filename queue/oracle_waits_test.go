@@ -23,7 +23,10 @@ func (o *oracle) goesNext(ready []*oMessage) *oMessage {
 
 // retryDelay is how long a message waits that came back, the oracle's way.
 func (o *oracle) retryDelay(x *oMessage) (delay uint64) {
-	least, _ := o.cfg.RetryMin.Get()
+	least := uint64(0)
+	if n, ok := o.cfg.RetryMin.Get(); ok {
+		least = n
+	}
 	most, bound := o.cfg.RetryMax.Get()
 	factor, grows := o.cfg.RetryMultiplier.Get()
 	list := o.cfg.RetrySchedule.Millis()

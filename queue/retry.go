@@ -100,7 +100,10 @@ func (m *Machine) backoff(x *record) uint64 {
 	if s := m.cfg.RetrySchedule; s != "" {
 		return s.at(x.acquired)
 	}
-	first, _ := m.cfg.RetryMin.Get()
+	first, ok := m.cfg.RetryMin.Get()
+	if !ok {
+		return 0
+	}
 	first = min(first, delayMax)
 	most, bound := m.cfg.RetryMax.Get()
 	factor, grows := m.cfg.RetryMultiplier.Get()
