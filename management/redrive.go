@@ -155,7 +155,10 @@ func (c *call) startRedrive(back bool) error {
 	case q.Exclusive:
 		return locked(queueResource(vhost, name))
 	case !back && spec.to == "":
-		return b.require("to")
+		if err := b.require("to"); err != nil {
+			return err
+		}
+		return badRequest("to is empty")
 	case spec.to == name:
 		return badRequest("to is the queue itself")
 	}
@@ -198,8 +201,8 @@ func (b body) redrive() (s redriveSpec, err error) {
 	if s.reason != "" && !slices.Contains(deathReasons[:], s.reason) {
 		return s, badRequestf("unknown reason %s, want one of %s", plainJSON(b["reason"]), strings.Join(deathReasons[:], ", "))
 	}
-	if b.has("message_ids") && (json.Unmarshal(b["message_ids"], &s.ids) != nil || len(s.ids) > limits.PeekMessagesMax) {
-		return s, badRequestf("message_ids must be a list of at most %d strings", limits.PeekMessagesMax)
+	if b.has("message_ids") && (json.Unmarshal(b["message_ids"], &s.ids) != nil || len(s.ids) == 0 || len(s.ids) > limits.PeekMessagesMax) {
+		return s, badRequestf("message_ids must be a list of 1 to %d strings", limits.PeekMessagesMax) // an empty one would choose all
 	}
 	older := uint64(0)
 	for _, f := range [...]struct {

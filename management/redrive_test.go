@@ -146,7 +146,9 @@ func TestRedriveRefusals(t *testing.T) {
 		{"guest", "/api/queues/a/okdead/redrive", `{"reason":"bored"}`, 400, "unknown reason bored"},
 		{"guest", "/api/queues/a/okdead/redrive", `{"limit":0}`, 400, "limit must be at least 1"},
 		{"guest", "/api/queues/a/okdead/redrive", `{"message_ids":"x"}`, 400, "message_ids must be a list"},
+		{"guest", "/api/queues/a/okdead/redrive", `{"message_ids":[]}`, 400, "message_ids must be a list of 1 to"},
 		{"guest", "/api/queues/a/okdead/move", `{}`, 400, "key_missing,to"},
+		{"guest", "/api/queues/a/okdead/move", `{"to":""}`, 400, "to is empty"},
 		{"guest", "/api/redrives/1-1-99", "", 404, "Not Found"},
 	} {
 		method := http.MethodPost

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -194,6 +195,11 @@ func queueMoveCommand(std streams) *cli.Command {
 // redrive begins a redrive or a move and waits for its end.
 func (s *settings) redrive(c *cli.Context, verb, name, to string) error {
 	body := map[string]any{}
+	for _, key := range [...]string{"to", "from", "reason", "routing-key"} {
+		if c.IsSet(key) && c.String(key) == "" {
+			return usagef(c, "--%s is empty", key) // as of a variable that is not set: it must not choose more
+		}
+	}
 	for _, f := range [...][2]string{{"from", "from"}, {"reason", "reason"}, {"routing-key", "routing_key"}} {
 		if text := c.String(f[0]); text != "" {
 			body[f[1]] = text
@@ -207,7 +213,9 @@ func (s *settings) redrive(c *cli.Context, verb, name, to string) error {
 			body[key] = c.Uint64(key)
 		}
 	}
-	if ids := c.StringSlice("message-id"); len(ids) > 0 {
+	if ids := c.StringSlice("message-id"); slices.Contains(ids, "") {
+		return usagef(c, "--message-id is empty")
+	} else if len(ids) > 0 {
 		body["message_ids"] = ids
 	}
 	if c.IsSet("older-than") {

@@ -59,6 +59,9 @@ func TestDlqRedrive(t *testing.T) {
 	w.answers["POST /api/queues/%2F/dead/redrive"] = answer{200, job("done", "", "")}
 	w.want("dlq redrive dead", exit.OK, "", "no message was chosen, of 9\n")
 	w.want("dlq redrive dead --older-than 5ms", exit.Usage, "", "amqpctl: --older-than must be at least 1s; see `amqpctl dlq redrive --help`\n")
+	w.want("dlq redrive dead --to=", exit.Usage, "", "amqpctl: --to is empty; see `amqpctl dlq redrive --help`\n")
+	w.want("dlq redrive dead --from=", exit.Usage, "", "amqpctl: --from is empty; see `amqpctl dlq redrive --help`\n")
+	w.want("queue move dead x --message-id=", exit.Usage, "", "amqpctl: --message-id is empty; see `amqpctl queue move --help`\n")
 	w.want("dlq redrive none", exit.Data, "", "amqpctl: queue \"none\" in vhost \"/\": Not Found (HTTP 404)\n")
 }
 
