@@ -138,26 +138,40 @@ func (v *mover) resolve() error {
 			}
 			cat = v.host.Catalogue()
 		}
-		cmd := queue.Command{Op: queue.OpResolve}
-		for i := range parcels {
-			if targets, ok := v.targets(cat, q, &parcels[i]); ok {
-				cmd.Envelope = queue.AppendTargets(cmd.Envelope, parcels[i].N, targets)
-			}
-		}
-		if len(cmd.Envelope) > 0 {
-			reply, err := v.run.command(&cmd)
-			if err != nil {
-				return err
-			}
-			if reply.Code == queue.CodeLimit {
-				if err := v.dropLanes(cat.View); err != nil {
-					return err
-				}
-			}
+		if err := v.settle(cat, q, parcels); err != nil {
+			return err
 		}
 		v.mu.Lock()
 		v.passed = parcels[len(parcels)-1].N
 		v.mu.Unlock()
+	}
+	return nil
+}
+
+// settle proposes the targets of dead letters.
+func (v *mover) settle(cat *Catalogue, q *meta.Queue, parcels []queue.Parcel) error {
+	cmd := queue.Command{Op: queue.OpResolve}
+	var unrouted []bool // of those that the command names
+	for i := range parcels {
+		if targets, lost, ok := v.targets(cat, q, &parcels[i]); ok {
+			cmd.Envelope = queue.AppendTargets(cmd.Envelope, parcels[i].N, targets)
+			unrouted = append(unrouted, lost)
+		}
+	}
+	if len(cmd.Envelope) == 0 {
+		return nil
+	}
+	reply, err := v.run.command(&cmd)
+	if err != nil {
+		return err
+	}
+	for _, lost := range unrouted[:min(reply.A, uint64(len(unrouted)))] { // what was resolved before was counted then
+		if lost {
+			v.host.unrouted.Add(1)
+		}
+	}
+	if reply.Code == queue.CodeLimit {
+		return v.dropLanes(cat.View)
 	}
 	return nil
 }
@@ -197,24 +211,24 @@ func parks(q *meta.Queue, parcels []queue.Parcel) bool {
 	})
 }
 
-// targets routes a dead letter. ok is false if it has nowhere to go and waits; without targets it is dropped.
-func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets []queue.QueueID, ok bool) {
+// targets routes a dead letter. ok is false if it has nowhere to go and waits; without targets it is dropped. unrouted says that it passed a relay and nothing is bound for it.
+func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets []queue.QueueID, unrouted, ok bool) {
 	if p.Reason == queue.ReasonRelayed {
 		return v.onward(cat, q, p)
 	}
 	s := surveyOf(q, p.Reason)
 	if s == nil {
-		return nil, false
+		return nil, false, false
 	}
 	letter := v.letter(q, p, s)
 	if letter == nil {
-		return nil, false
+		return nil, false, false
 	}
 	m := exchange.Message{Copies: letter.Copies, Properties: &letter.Properties}
 	ids, reason := cat.Router.Route(q.VHost, letter.Envelope.Exchange, letter.Envelope.RoutingKey, &m, nil)
 	ids = append(ids, m.Histories...) // what is kept has somewhere to go
 	if reason != exchange.OK && reason != exchange.Internal || len(ids) == 0 {
-		return nil, s.once
+		return nil, false, s.once
 	}
 	for _, id := range ids {
 		if t := cat.View.QueueByID(id); t != nil && letter.Deaths.IsCycle(t.Name) {
@@ -223,7 +237,7 @@ func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets
 		}
 		targets = append(targets, queue.QueueID(id))
 	}
-	return targets, true
+	return targets, false, true
 }
 
 // letter makes the dead letter of a parcel as a survey says; without one, when the queue has nowhere to send its dead letters any more, a letter that has its targets already keeps its exchange and
