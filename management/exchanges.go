@@ -23,17 +23,17 @@ func exchangeName(text string) string {
 	return text
 }
 
-// exchangeCount are the messages into an exchange and the copies out of it, at one node or all.
+// exchangeCount are the messages into an exchange and the copies out of it, at one node or all, and those that wait in it where its relay is led.
 type exchangeCount struct {
-	vhost, name string
-	in, out     uint64
-	rates       *rates
+	vhost, name      string
+	in, out, delayed uint64
+	rates            *rates
 }
 
 func packExchange(p *pack, x *exchangeCount) {
 	p.text(&x.vhost)
 	p.text(&x.name)
-	p.uints(&x.in, &x.out)
+	p.uints(&x.in, &x.out, &x.delayed)
 	p.rates(&x.rates)
 }
 
@@ -41,6 +41,7 @@ func packExchange(p *pack, x *exchangeCount) {
 func (x *exchangeCount) add(more *exchangeCount) {
 	x.in += more.in
 	x.out += more.out
+	x.delayed += more.delayed
 	if more.rates != nil {
 		sum := new(rates)
 		sum.add(x.rates)
@@ -49,15 +50,22 @@ func (x *exchangeCount) add(more *exchangeCount) {
 	}
 }
 
-// ownExchanges lists the exchanges through which messages of this node's clients went.
+// ownExchanges lists the exchanges through which messages of this node's clients went, and those of which some wait in a relay that this node led at the last tick.
 func (s *Server) ownExchanges() []exchangeCount {
-	view := s.opt.Host.Catalogue().View
+	view, waiting := s.opt.Host.Catalogue().View, s.sampler.snapshot().relays
 	var list []exchangeCount
 	s.sampler.look(&s.sampler.exchanges, func(things map[string]*sampledThing) {
 		for h := range view.VHosts() {
 			for x := range view.Exchanges(h.Name) {
-				if in, out := s.opt.Broker.ExchangeCounts(h.Name, x.Name); in > 0 || out > 0 {
-					list = append(list, exchangeCount{h.Name, x.Name, in, out, things[exchangeKey(h.Name, x.Name)].rates()})
+				n := exchangeCount{vhost: h.Name, name: x.Name}
+				if n.in, n.out = s.opt.Broker.ExchangeCounts(h.Name, x.Name); len(waiting) > 0 && x.HasRelay() {
+					if q := view.Relay(h.Name, x.Name); q != nil {
+						n.delayed = waiting[q.ID].Counts.Delayed
+					}
+				}
+				if n.in > 0 || n.out > 0 || n.delayed > 0 {
+					n.rates = things[exchangeKey(h.Name, x.Name)].rates()
+					list = append(list, n)
 				}
 			}
 		}
@@ -156,6 +164,12 @@ func getExchange(c *call) error {
 		return objectNotFound()
 	}
 	n := c.s.exchangeCounts()[exchangeKey(x.VHost, x.Name)]
+	if n == nil {
+		n = new(exchangeCount)
+	}
+	if x.Delays() {
+		n.delayed = c.messagesDelayed(x)
+	}
 	return c.object(http.StatusOK, func(w *writer) {
 		c.writeExchange(w, x, n, c.spans.messages)
 		w.EmptyArray("incoming")
@@ -252,7 +266,7 @@ func (c *call) exchangeWriter() func(*writer, *meta.Exchange) {
 	return func(w *writer, x *meta.Exchange) { c.writeExchange(w, x, counts[exchangeKey(x.VHost, x.Name)], span{}) }
 }
 
-// messagesDelayed counts what waits in the relay of an exchange.
+// messagesDelayed counts what waits in the relay of an exchange at this moment.
 func (c *call) messagesDelayed(x *meta.Exchange) uint64 {
 	q := c.view.Relay(x.VHost, x.Name)
 	if q == nil {
@@ -270,15 +284,15 @@ func (c *call) writeExchange(w *writer, x *meta.Exchange, n *exchangeCount, s sp
 	w.Bool("auto_delete", x.AutoDelete)
 	w.Bool("internal", x.Internal)
 	writeArguments(w, x.Arguments)
-	if x.Type == meta.TypeDelayed && w.want("messages_delayed") {
-		w.Uint("messages_delayed", c.messagesDelayed(x))
+	if n == nil {
+		n = new(exchangeCount)
+	}
+	if x.Delays() {
+		w.Uint("messages_delayed", n.delayed)
 	}
 	writeName(w, "policy", x.Policies.Policy)
 	w.Str("user_who_performed_action", "")
 	if w.Object("message_stats") {
-		if n == nil {
-			n = new(exchangeCount)
-		}
 		t := trendOf(n.rates, s, func() []pastSample { return c.exchangePast(x) })
 		w.Counter("publish_in", n.in, t, exchangeIn)
 		w.Counter("publish_out", n.out, t, exchangeOut)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -328,12 +329,30 @@ func (h *fakeHost) toldSoFar() int {
 	return h.told
 }
 
+// fakeNowMillis is when it is, by the clock of queues.
+const fakeNowMillis = 1_700_000_000_000
+
+func (h *fakeHost) NowMillis() int64  { return fakeNowMillis }
+func (h *fakeHost) Unrouted() uint64  { return 6 }
 func (h *fakeHost) Node() meta.NodeID { return h.id }
 func (h *fakeHost) Boot() meta.Boot   { return meta.Boot{Counter: 1, Nonce: uint64(h.id)} }
 
-// set changes the numbers of a queue, which runs and is led here from then on, unless change says otherwise.
+// delayedExchange makes an exchange of that type with its relay on this node.
+func (h *fakeHost) delayedExchange(vhost, name string) {
+	x := meta.Exchange{VHost: vhost, Name: name, Type: meta.TypeDelayed, Durable: true, Arguments: meta.NewArguments(amqp.Table{{Key: meta.ArgDelayedType, Value: amqp.Longstr("fanout")}})}
+	for _, r := range h.apply(meta.Command{Op: meta.OpDeclareExchange, Exchange: x}, meta.RelayCommand(&x, []meta.NodeID{h.id})) {
+		if r.Reason != meta.ReasonOK {
+			panic(fmt.Sprintf("a delayed exchange is refused: %+v", r))
+		}
+	}
+}
+
+// set changes the numbers of a queue, or of the relay of an exchange of that name, which runs and is led here from then on, unless change says otherwise.
 func (h *fakeHost) set(vhost, name string, change func(*quorum.QueueStatus)) {
 	q := h.Catalogue().View.Queue(vhost, name)
+	if q == nil {
+		q = h.Catalogue().View.Relay(vhost, name)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	st := h.status[q.ID]

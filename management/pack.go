@@ -316,6 +316,7 @@ func packStatus(p *pack, st *quorum.QueueStatus) {
 	p.uints(&st.Term, &st.Applied, &st.Checkpoint)
 	p.int64(&st.BodyBytesInMemory)
 	p.int64(&st.DiskBytes)
+	p.int64(&st.NextDelayedMillis)
 	c := &st.Counts
 	p.uints(c.Numbers()...)
 }

@@ -100,7 +100,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	travel(t, "status", packStatus, &status)
 	queue := toldQueue{id: 9, queueSample: queueSample{status: status, rates: some, idleSince: time.UnixMilli(8), utilisation: 0.5}}
 	travel(t, "queue", packToldQueue, &queue)
-	travel(t, "exchange", packExchange, &exchangeCount{"v", "x", 1, 2, some})
+	travel(t, "exchange", packExchange, &exchangeCount{"v", "x", 1, 2, 3, some})
 	travel(t, "traffic", packTraffic, &traffic{"v", 1, 2, 3.5, 4.5})
 	node := nodeSample{
 		resources: resources{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, messages: counters{1, 2}, churn: counters{3}, used: counters{4}, messageRates: some, churnRates: some, usageRates: some,
@@ -230,6 +230,39 @@ func TestSilentNode(t *testing.T) {
 		pass(4 * time.Second)
 		if got := f.get("/api/nodes/rabbit@n2?columns=running"); got != `{"running":true}` {
 			t.Error("after it came back:", got)
+		}
+	})
+}
+
+// TestListOfExchangesAsksNoQueue: what waits in delayed exchanges is told by the nodes that lead their relays, once for the whole list; who wants one exchange gets the number of this moment.
+func TestListOfExchangesAsksNoQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := cluster(t, 2)
+		two := f.nodes[1]
+		for i := range 20 {
+			name := fmt.Sprint("x", i)
+			two.host.delayedExchange("a", name)
+			two.host.set("a", name, func(st *quorum.QueueStatus) { st.Counts.Delayed = uint64(i) })
+		}
+		f.host.delayedExchange("a", "here")
+		f.host.set("a", "here", func(st *quorum.QueueStatus) { st.Counts.Delayed = 30 })
+		pass(2 * samplePeriod)
+		told, asked := f.host.toldSoFar(), f.host.askedSoFar()+two.host.askedSoFar()
+		list := f.get("/api/exchanges/a?columns=name,messages_delayed")
+		for _, want := range []string{`{"name":"x0","messages_delayed":0}`, `{"name":"x19","messages_delayed":19}`, `{"name":"here","messages_delayed":30}`, `{"name":"amq.fanout"}`} {
+			if !strings.Contains(list, want) {
+				t.Errorf("%s is not in %s", want, list)
+			}
+		}
+		if told := f.host.toldSoFar() - told; told > 1 {
+			t.Errorf("the list asked %d times", told)
+		}
+		if n := f.host.askedSoFar() + two.host.askedSoFar() - asked; n != 0 {
+			t.Errorf("%d queues were looked at", n)
+		}
+		two.host.set("a", "x19", func(st *quorum.QueueStatus) { st.Counts.Delayed = 40 })
+		if got := f.get("/api/exchanges/a/x19?columns=messages_delayed"); got != `{"messages_delayed":40}` {
+			t.Error("now it has", got)
 		}
 	})
 }

@@ -73,6 +73,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	out, snap := sink(ch), c.s.sampler.snapshot()
 	c.identity(out)
 	c.messages(out, &snap.led)
+	c.delays(out, &snap.delays)
 	c.churn(out)
 	c.resources(out, snap)
 	ownMetrics(out, &snap.replicas)
@@ -123,6 +124,16 @@ func (c *collector) messages(out sink, t *queueTotals) {
 	out.globalQueues("messages_redelivered_total", "Deliveries that were not the first of their message", n.Redelivered)
 	out.globalQueues("messages_acknowledged_total", "Messages that clients acknowledged", n.Acked)
 	out.counter("warren_notices_dropped_total", "Events and traced messages that came faster than they could be published, and were dropped", n.NoticesDropped)
+}
+
+// delays are told as of the last tick: what is due comes between one tick and the next.
+func (c *collector) delays(out sink, t *delayTotals) {
+	out.gauge("warren_messages_delayed", "Messages that are to be ready later, in queues and delayed exchanges that this node leads", float64(t.messages))
+	if t.messages > 0 {
+		out.gauge("warren_messages_delayed_next_seconds", "Seconds until the first delayed message is due", float64(max(t.leftMillis, 0))/1000)
+	}
+	out.gauge("warren_messages_delayed_lag_seconds", "Seconds for which the first delayed message is overdue", float64(max(-t.leftMillis, 0))/1000)
+	out.counter("warren_messages_delayed_unroutable_total", "Messages dropped because no queue wanted them when they were due to leave their exchange", c.s.opt.Host.Unrouted())
 }
 
 func (c *collector) churn(out sink) {

@@ -60,7 +60,10 @@ func TestMetrics(t *testing.T) {
 		f.host.set("a", "q1", func(st *quorum.QueueStatus) {
 			st.Counts.Ready, st.Counts.Unacked, st.Counts.Consumers, st.BodyBytesInMemory = 5, 2, 3, 700
 			st.Counts.Duplicates, st.Counts.Rejected, st.Counts.TimedOut = 9, 8, 6
+			st.Counts.Delayed, st.NextDelayedMillis = 3, fakeNowMillis+90_500
 		})
+		f.host.delayedExchange("a", "later")
+		f.host.set("a", "later", func(st *quorum.QueueStatus) { st.Counts.Delayed, st.NextDelayedMillis = 4, fakeNowMillis+60_250 })
 		f.setTotals([]string{"published=10", "delivered=4", "connections=6"})
 		time.Sleep(samplePeriod + time.Millisecond)
 		synctest.Wait()
@@ -82,12 +85,19 @@ func TestMetrics(t *testing.T) {
 				`rabbitmq_global_messages_delivered_consume_manual_ack_total{protocol="amqp091",queue_type="rabbit_quorum_queue"}`: "4",
 				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700", "warren_queue_duplicates_dropped_total": "9",
 				"warren_queue_publishes_rejected_total": "8", "warren_queue_deliveries_timed_out_total": "6",
+				"warren_messages_delayed": "7", "warren_messages_delayed_next_seconds": "60.25", "warren_messages_delayed_lag_seconds": "0", "warren_messages_delayed_unroutable_total": "6",
 				`rabbitmq_identity_info{rabbitmq_cluster="test",rabbitmq_cluster_permanent_id="0123",rabbitmq_endpoint="aggregated",rabbitmq_node="rabbit@test"}`: "1",
 			} {
 				if got[name] != want {
 					t.Errorf("%s is %q, want %s", name, got[name], want)
 				}
 			}
+		}
+		f.host.set("a", "later", func(st *quorum.QueueStatus) { st.NextDelayedMillis = fakeNowMillis - 1500 })
+		pass(samplePeriod)
+		overdue, _ := scrape(t, f.handler, "")
+		if got := values(overdue); got["warren_messages_delayed_next_seconds"] != "0" || got["warren_messages_delayed_lag_seconds"] != "1.5" {
+			t.Errorf("one is overdue by %s seconds, and due in %s", got["warren_messages_delayed_lag_seconds"], got["warren_messages_delayed_next_seconds"])
 		}
 		// Prometheus itself asks for OpenMetrics.
 		body, contentType := scrape(t, f.handler, "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1")

@@ -117,6 +117,34 @@ type snapshot struct {
 	others      map[meta.NodeID]heardNode
 	cluster     nodeSample
 	replication replication
+	// delays are those of the queues and relays that this node leads, relays how its relays are in which some wait.
+	delays delayTotals
+	relays map[meta.QueueID]quorum.QueueStatus
+}
+
+// delayTotals are sums over delayed messages.
+type delayTotals struct {
+	messages uint64
+	// leftMillis is how long the first of them has to wait, less than 0 if it is overdue; 0 without any.
+	leftMillis int64
+}
+
+func (t *delayTotals) add(st *quorum.QueueStatus, nowMillis int64) {
+	if st.Counts.Delayed == 0 {
+		return
+	}
+	if left := st.NextDelayedMillis - nowMillis; t.messages == 0 || left < t.leftMillis {
+		t.leftMillis = left
+	}
+	t.messages += st.Counts.Delayed
+}
+
+func (s *snapshot) addRelay(id meta.QueueID, st *quorum.QueueStatus, nowMillis int64) {
+	s.delays.add(st, nowMillis)
+	if s.relays == nil {
+		s.relays = make(map[meta.QueueID]quorum.QueueStatus)
+	}
+	s.relays[id] = *st
 }
 
 // queue returns the sample of a queue, nil if it is younger than the snapshot.
@@ -241,6 +269,9 @@ func (p *sampler) sampleOwn(now time.Time, view *meta.View, snap *snapshot) {
 	waited := time.Duration(0)
 	for q := range view.QueuesByID() {
 		if q.IsHidden() {
+			if st, ok := p.relay(q, waited > tickPatience, &waited); ok {
+				snap.addRelay(q.ID, &st, p.s.opt.Host.NowMillis())
+			}
 			continue
 		}
 		state := p.state(q)
@@ -267,6 +298,7 @@ func (p *sampler) sampleOwn(now time.Time, view *meta.View, snap *snapshot) {
 			state.leads = st.Leader == p.s.opt.Host.Node()
 		}
 		if state.leads {
+			snap.delays.add(&state.last.status, p.s.opt.Host.NowMillis())
 			published.led = append(published.led, state.last)
 		} else if led {
 			p.left = append(p.left, leftQueue{q.ID, p.generation})
@@ -283,6 +315,21 @@ func (p *sampler) sampleOwn(now time.Time, view *meta.View, snap *snapshot) {
 	snap.node = p.node.tick(now, p.s)
 	published.node, published.left = snap.node, slices.Clone(p.left)
 	p.own.Store(published)
+}
+
+// relay tells how the relay of an exchange is that this node leads, as it was at the last tick if this one has waited long enough.
+func (p *sampler) relay(q *meta.Queue, asBefore bool, waited *time.Duration) (st quorum.QueueStatus, ok bool) {
+	if _, ok := q.RelayOf(); !ok || !p.s.hasOwn(q) {
+		return st, false
+	}
+	if asBefore {
+		st, ok = p.latest.Load().relays[q.ID]
+		return st, ok
+	}
+	began := time.Now()
+	st, ok = p.s.opt.Host.QueueStatus(q.ID)
+	*waited += time.Since(began)
+	return st, ok && st.Leader == p.s.opt.Host.Node() && st.Counts.Delayed > 0
 }
 
 // ownStatus tells how a queue is here. Of one that nothing wanted yet the host says nothing that the catalogue does not.
@@ -361,7 +408,7 @@ func share(busy, attended uint8) float64 {
 
 func same(a, b *quorum.QueueStatus) bool {
 	return a.State == b.State && a.Reason == b.Reason && a.Leader == b.Leader && a.Term == b.Term && a.Applied == b.Applied && a.Checkpoint == b.Checkpoint &&
-		a.Counts == b.Counts && a.BodyBytesInMemory == b.BodyBytesInMemory && a.DiskBytes == b.DiskBytes && slices.Equal(a.Members, b.Members) &&
+		a.Counts == b.Counts && a.NextDelayedMillis == b.NextDelayedMillis && a.BodyBytesInMemory == b.BodyBytesInMemory && a.DiskBytes == b.DiskBytes && slices.Equal(a.Members, b.Members) &&
 		slices.Equal(a.Online, b.Online)
 }
 

@@ -655,7 +655,7 @@ func (g *group) core() *replica { return &g.replica }
 
 // status tells how the queue is, as seen from this replica.
 func (g *group) status() QueueStatus {
-	st := QueueStatus{Members: g.memberNodes(), Counts: g.counts(), State: StateStarting}
+	st := QueueStatus{Members: g.memberNodes(), Counts: g.counts(), NextDelayedMillis: g.nextDelayed(), State: StateStarting}
 	for _, m := range st.Members {
 		if g.host.up(m) {
 			st.Online = append(st.Online, m)

@@ -179,7 +179,7 @@ func (l *local) close() {
 }
 
 func (l *local) status() QueueStatus {
-	return QueueStatus{State: StateRunning, Leader: l.host.node, Counts: l.counts(), Members: []meta.NodeID{l.host.node}, Online: []meta.NodeID{l.host.node},
+	return QueueStatus{State: StateRunning, Leader: l.host.node, Counts: l.counts(), NextDelayedMillis: l.nextDelayed(), Members: []meta.NodeID{l.host.node}, Online: []meta.NodeID{l.host.node},
 		PendingReason: l.mover.reason()}
 }
 

@@ -322,3 +322,14 @@ func (r *replica) counts() queue.Counts {
 	}
 	return r.m.Counts()
 }
+
+// nextDelayed is when the first delayed message is due, 0 without any.
+func (r *replica) nextDelayed() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil {
+		return 0
+	}
+	millis, _ := r.m.NextDelayed()
+	return millis
+}

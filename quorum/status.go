@@ -32,11 +32,16 @@ type QueueStatus struct {
 	// Checkpoint is the log index of the last durable checkpoint.
 	Checkpoint uint64
 	Counts     queue.Counts
+	// NextDelayedMillis is when the first of its delayed messages is due, 0 without any.
+	NextDelayedMillis int64
 	// PendingReason tells why dead letters wait, as far as the queue's leader knows and this node has heard from it; empty otherwise.
 	PendingReason string
 	// BodyBytesInMemory and DiskBytes are what its messages take on this node.
 	BodyBytesInMemory, DiskBytes int64
 }
+
+// NowMillis is the time that queues which this node leads go by, in milliseconds since the Unix epoch.
+func (h *Host) NowMillis() int64 { return h.clock.nowMillis() }
 
 // QueueStatus tells how a queue is now, exactly; false if the catalogue does not have it.
 func (h *Host) QueueStatus(id meta.QueueID) (QueueStatus, bool) {

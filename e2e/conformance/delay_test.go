@@ -165,6 +165,75 @@ func delayedMandatory(t *testing.T, p *pair) {
 	receive(t, deliveries, "bound later")
 }
 
+// TestDelaysAreCounted: what waits is told, by the exchange, the queue and the metrics, and is neither unroutable nor anything else until it is due. What has nowhere to go by then is counted once.
+func TestDelaysAreCounted(t *testing.T) {
+	b := harness.Start(t, harness.Options{})
+	p := newPair(t, b)
+	const x = "counted"
+	q := p.delayed(t, x, "direct", "k")
+	wants := func(what string, delayed, inExchange, inQueue int, unroutable float64) {
+		t.Helper()
+		harness.Eventually(t, 5*time.Second, func() error {
+			var of [2]struct {
+				Delayed int `json:"messages_delayed"`
+			}
+			b.API(t, "GET", "/api/exchanges/%2F/"+x, nil).JSON(t, &of[0])
+			b.API(t, "GET", "/api/queues/%2F/"+q, nil).JSON(t, &of[1])
+			var list []struct {
+				Name    string
+				Delayed int `json:"messages_delayed"`
+			}
+			b.API(t, "GET", "/api/exchanges?columns=name,messages_delayed", nil).JSON(t, &list)
+			listed := -1
+			for _, row := range list {
+				if row.Name == x {
+					listed = row.Delayed
+				}
+			}
+			var all struct {
+				Stats struct {
+					Dropped  int `json:"drop_unroutable"`
+					Returned int `json:"return_unroutable"`
+				} `json:"message_stats"`
+			}
+			b.API(t, "GET", "/api/overview", nil).JSON(t, &all)
+			var numbers [3]float64
+			for i, name := range [...]string{"warren_messages_delayed", "warren_messages_delayed_unroutable_total", "warren_messages_delayed_lag_seconds"} {
+				n, err := b.Metric(name)
+				if err != nil {
+					return err
+				}
+				numbers[i] = n
+			}
+			if of[0].Delayed != inExchange || listed != inExchange || of[1].Delayed != inQueue || all.Stats.Dropped+all.Stats.Returned != 0 || numbers[0] != float64(delayed) || numbers[1] != unroutable || numbers[2] > 1 {
+				return fmt.Errorf("%s: the exchange has %d and %d in the list, the queue %d; %d dropped, %d returned; metrics %v", what, of[0].Delayed, listed, of[1].Delayed, all.Stats.Dropped, all.Stats.Returned, numbers)
+			}
+			return nil
+		})
+	}
+	in := func(body string) amqp.Publishing {
+		return amqp.Publishing{Headers: amqp.Table{"x-delay": int32(60_000)}, Body: []byte(body)}
+	}
+	wants("at first", 0, 0, 0, 0)
+	if p.sends(t, x, "k", in("mandatory")) {
+		t.Error("what is bound was returned")
+	}
+	wants("one waits", 1, 1, 0, 0)
+	if left, err := b.Metric("warren_messages_delayed_next_seconds"); err != nil || left < 45 || left > 60 {
+		t.Errorf("it is due in %v seconds (%v)", left, err)
+	}
+	p.later(t, "", q, in("in the queue"))
+	p.later(t, x, "nowhere", in("lost"))
+	wants("three wait", 3, 2, 1, 0)
+	for _, of := range []string{"exchanges/%2F/" + x, "queues/%2F/" + q} {
+		b.API(t, "POST", "/api/"+of+"/delayed/deliver", map[string]any{"all": true})
+	}
+	wants("none waits", 0, 0, 0, 1)
+	deliveries := consume(t, p.ch, q, "", true)
+	receive(t, deliveries, "mandatory")
+	receive(t, deliveries, "in the queue")
+}
+
 // delaysInAnyQueue: quorum, classic, exclusive and transient ones delay on their own, after a time and until one. What became ready later stands behind.
 func delaysInAnyQueue(t *testing.T, p *pair) {
 	for name, declare := range map[string]func(string) (amqp.Queue, error){
