@@ -8,8 +8,8 @@ import (
 	"github.com/warrenmq/warren/quorum"
 )
 
-// A queue that waits for too long for an acknowledgement takes the delivery back and cancels its consumer. The client keeps its channel: it is told by basic.cancel, and what it settles late changes nothing. A
-// client that cannot take a basic.cancel loses the channel, as in RabbitMQ 4.3: it would wait for ever.
+// A queue that waits for too long for an acknowledgement takes the delivery back and cancels its consumer. The client keeps its channel: it is told by basic.cancel, and what it settles late changes nothing, but
+// a transaction that does so fails. A client that cannot take a basic.cancel loses the channel, as in RabbitMQ 4.3: it would wait for ever.
 
 // late replaces what the client has to settle after it was taken back. Its tag stays good, once.
 var late = unacked{d: gotMark}

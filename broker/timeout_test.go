@@ -73,7 +73,7 @@ func TestLateSettlements(t *testing.T) {
 		{"recover", func(r *rawClient) { r.call(1, &amqp.BasicRecover{Requeue: true}, "basic.recover-ok") }},
 		{"commit", func(r *rawClient) {
 			r.call(1, &amqp.TxSelect{}, "tx.select-ok")
-			r.send(1, &amqp.BasicAck{DeliveryTag: 2, Multiple: true})
+			r.send(1, &amqp.BasicNack{DeliveryTag: 2, Multiple: true, Requeue: true})
 			r.call(1, &amqp.TxCommit{}, "tx.commit-ok")
 		}},
 	} {
@@ -107,6 +107,43 @@ func TestLateSettlements(t *testing.T) {
 				b.holds("q", 0, 0)
 			})
 		})
+	}
+}
+
+// TestLateTransaction: what a transaction publishes for a delivery that was taken back would be there twice, so all of it fails: whether the channel heard of it or only the queue knows.
+func TestLateTransaction(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		for _, others := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				b := startBroker(t)
+				r := b.open()
+				r.declare("q")
+				r.declare("results")
+				r.declare("more")
+				r.publish("q", "1")
+				r.selectTx()
+				r.impatient(0)
+				r.expectDelivery("1", 1, false)
+				r.send(1, &amqp.BasicAck{DeliveryTag: 1})
+				r.publish("results", "r")
+				if others {
+					r.publish("more", "m")
+				}
+				r.sync(1)
+				q := b.queueNamed("q")
+				q.runMu.Lock()
+				q.deaf = deaf
+				q.runMu.Unlock()
+				time.Sleep(1100 * time.Millisecond)
+				if !deaf {
+					r.expect(`basic.cancel consumer-tag="slow" no-wait`)
+				}
+				r.fails(1, &amqp.TxCommit{}, "406 PRECONDITION_FAILED - partial tx completion")
+				b.holds("q", 1, 0)
+				b.holds("results", 0, 0)
+				b.holds("more", 0, 0)
+			})
+		}
 	}
 }
 

@@ -119,6 +119,9 @@ func (ch *channel) takeTx() (messages []heldMessage, runs []settleRun, n queue.T
 	for _, s := range t.settlements {
 		u := *ch.unacked.at(s.tag)
 		ch.unacked.drop(s.tag)
+		if u.isLate() && (s.outcome == queue.OutcomeAck || s.outcome == queue.OutcomeDiscard) {
+			err = errPartialTx() // somebody else may have it: what is published for it would be there twice
+		}
 		ch.addToRun(u, s.outcome)
 		if s.outcome == queue.OutcomeAck {
 			ch.stats.acked++

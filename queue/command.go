@@ -63,8 +63,8 @@ const (
 	// session drops it, too, whatever ends it. Replies: CodeLimit. Fields: as OpEnqueue and OpSettle, and Session, Tx.
 	OpTxEnqueue Op = 10
 	OpTxSettle  Op = 11
-	// OpTxCommit carries out what the session has staged under Tx, in order, if that is To commands and the queue has room for all its messages. Otherwise it carries out nothing and drops it: CodeStale,
-	// CodeRejected. Fields: Session, Tx, To.
+	// OpTxCommit carries out what the session has staged under Tx, in order, if that is To commands, the queue has room for all its messages, and the session still has what is acknowledged or rejected. Otherwise it carries out
+	// nothing and drops it: CodeStale, CodeRejected, CodeNotOutstanding. Fields: Session, Tx, To.
 	OpTxCommit Op = 12
 	// OpCredit sets how many deliveries of this queue to consumers of the session may be unsettled at once, those to consumers that have ended included: the queue's part of a channel-wide prefetch. Deliveries
 	// without acknowledgement and answers to a Get neither count nor wait. More than the limit may be outstanding when it is lowered. It takes back the mark that the session wants more (KindReady). Reply.A =
@@ -78,7 +78,7 @@ const (
 	// up; named ones are at most MoveMax. Reply.A = how many were moved; CodeLimit if there are too many targets. Fields: Peer, Reason (Moved, Redriven), To, Envelope.
 	OpMove Op = 19
 	// OpTxPrepare reserves what the session has staged under Tx, if that is To commands and the queue has room for all its messages, for a decision of queue Peer: deliveries leave the session, and
-	// whatever ends it, everything stays reserved until OpTxFinish or OpTxEnd. Otherwise it drops it: CodeStale, CodeRejected, CodeLimit. Fields: Session, Tx, To, Peer.
+	// whatever ends it, everything stays reserved until OpTxFinish or OpTxEnd. Otherwise it drops it: as OpTxCommit, and CodeLimit. Fields: Session, Tx, To, Peer.
 	OpTxPrepare Op = 16
 	// OpTxDecide is OpTxCommit that also records, in the same entry, that the transaction is committed, until OpTxFinish or until all queues of Envelope, a list of AppendQueue, are reported by OpTxDone.
 	// Replies: as OpTxCommit, and CodeLimit. Fields: Session, Tx, To, Envelope.

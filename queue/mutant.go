@@ -59,5 +59,6 @@ const (
 	mutantSnapshotOmitsDelayed
 	mutantDrainingUnsealed
 	mutantDrainingDies
+	mutantTxForgetsLate
 	mutantsEnd
 )

@@ -36,6 +36,8 @@ const (
 	CodeDeciding Code = 14
 	// CodeDuplicate: an Enqueue brought an ID that the queue knows. Nothing was stored, and the publisher gets an ack.
 	CodeDuplicate Code = 15
+	// CodeNotOutstanding: a transaction settles deliveries that its session does not have any more.
+	CodeNotOutstanding Code = 16
 )
 
 // Reply answers one command. A, B and C are explained at the Op.

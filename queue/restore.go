@@ -352,7 +352,7 @@ func (r *restorer) outcome() []byte {
 	o := codec.NewReader(r.Bytes())
 	for last := int64(-1); o.Len() > 0; {
 		x := readException(&o)
-		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeDuplicate, "outcome of a batch")
+		r.need(o.Err() == nil && int64(x.Index) > last && x.Index < limits.BatchCommandsMax && !x.Reply.IsPlain() && x.Reply.Code <= CodeNotOutstanding, "outcome of a batch")
 		last = int64(x.Index)
 		dst = appendException(dst, x.Index, &x.Reply)
 	}

@@ -101,7 +101,7 @@ func applyEntry(m *Machine, index uint64, entry []byte) (a answer, err error) {
 var verdictNames = map[Verdict]string{VerdictApplied: "applied", VerdictRepeat: "repeat", VerdictGap: "gap", VerdictFenced: "fenced", VerdictSealed: "sealed", VerdictLimit: "limit", VerdictEvicted: "evicted"}
 
 var codeNames = map[Code]string{CodeOK: "ok", CodeRejected: "rejected", CodeEmpty: "empty", CodeExclusive: "exclusive", CodeInUse: "in-use", CodeNotEmpty: "not-empty",
-	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers", CodeDeciding: "deciding", CodeDuplicate: "duplicate"}
+	CodeLimit: "limit", CodeStale: "stale", CodeGap: "gap", CodeSealed: "sealed", CodeSingleActive: "single-active", CodeNoConsumers: "no-consumers", CodeDeciding: "deciding", CodeDuplicate: "duplicate", CodeNotOutstanding: "not-outstanding"}
 
 var conditionNames = []struct {
 	name string

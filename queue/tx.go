@@ -87,6 +87,8 @@ func (m *Machine) takeTx(p *pipeline, cmd *Command, barred bool) (*session, *tx,
 	case m.refusesTx(s.tx):
 		code = CodeRejected
 		m.totals.rejected += uint64(len(s.tx.messages))
+	case s.lacks(s.tx):
+		code = CodeNotOutstanding
 	}
 	if code != CodeOK {
 		m.dropTx(s)
@@ -162,6 +164,32 @@ func (m *Machine) refusesTx(t *tx) bool {
 		}
 	}
 	return count > 0 && m.isOver(count, bytes)
+}
+
+// lacks tells whether a transaction acknowledges or rejects deliveries that the session does not have: they were taken back, and somebody else may have them. What is given back has come back already.
+func (s *session) lacks(t *tx) bool {
+	if mutant == mutantTxForgetsLate {
+		return false
+	}
+	for i := range t.settlements {
+		if r := &t.settlements[i]; !s.hasAll(r) && (r.outcome == OutcomeAck || r.outcome == OutcomeDiscard) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasAll tells whether all deliveries of a settlement are outstanding. One of a consumer is for those that it has.
+func (s *session) hasAll(r *settlement) bool {
+	if r.consumer != 0 {
+		return true
+	}
+	for d := r.from; d <= r.to; d++ {
+		if at, page := s.out.next(d); page == nil || at != d {
+			return false
+		}
+	}
+	return true
 }
 
 // dropTx forgets what a session has staged. The bodies are released as work allows.

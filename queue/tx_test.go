@@ -106,6 +106,9 @@ func (g *generator) tx(id PipelineID) []Command {
 		if g.IntN(3) == 0 {
 			from := 1 + uint64(g.IntN(int(lastD)+1))
 			c = Command{Op: OpTxSettle, Session: session, Tx: n, Outcome: Outcome(1 + g.IntN(5)), From: from, To: from + uint64(g.IntN(4))}
+			if g.IntN(4) > 0 {
+				g.aimAtOutstanding(id, &c)
+			}
 		}
 		many = append(many, c)
 	}
@@ -186,6 +189,8 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 	case o.cfg.Overflow != DropHead && !o.cfg.Relay && count > 0 && o.over(count, bytes):
 		reply.Code = CodeRejected
 		o.counts.Rejected += uint64(len(s.stagedAs))
+	case o.lacks(s):
+		reply.Code = CodeNotOutstanding
 	case c.Op == OpTxPrepare:
 		o.prepare(id, s, c)
 	default:
@@ -208,6 +213,41 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 		o.forget(s)
 	}
 	return reply
+}
+
+// aimAtOutstanding has a settlement be about deliveries that the session has, if it has any: neighbours, as a client's are.
+func (g *generator) aimAtOutstanding(id PipelineID, c *Command) {
+	p := g.o.pipeline(id)
+	if p == nil {
+		return
+	}
+	s := g.o.session(p, c.Session)
+	if s == nil {
+		return
+	}
+	xs := g.o.outstanding(s, 1, s.lastD)
+	if len(xs) == 0 {
+		return
+	}
+	i := g.IntN(len(xs))
+	c.From, c.To = xs[i].d, xs[i].d
+	for _, x := range xs[i+1:] {
+		if x.d != c.To+1 || g.IntN(3) == 0 {
+			break
+		}
+		c.To = x.d
+	}
+}
+
+// lacks tells whether something is acknowledged or rejected that the session has not.
+func (o *oracle) lacks(s *oSession) bool {
+	for _, c := range s.staged {
+		final := c.Op == OpTxSettle && (c.Outcome == OutcomeAck || c.Outcome == OutcomeDiscard)
+		if final && c.Consumer == 0 && uint64(len(o.outstanding(s, c.From, c.To))) < c.To-c.From+1 {
+			return true
+		}
+	}
+	return false
 }
 
 // enterAll has staged messages become messages of the queue.

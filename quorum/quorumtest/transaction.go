@@ -112,7 +112,7 @@ func (b *Books) commitAnswered(t *transaction, code queue.Code) {
 	switch code {
 	case queue.CodeOK:
 		b.confirmed += len(t.entries)
-	case queue.CodeStale, queue.CodeRejected:
+	case queue.CodeStale, queue.CodeRejected, queue.CodeNotOutstanding:
 		t.refused = true
 	case queue.CodeUnavailable, queue.CodeGone:
 	default:
