@@ -23,10 +23,13 @@ type clock struct {
 // clockReport is how far another node's wall clock is ahead of this one's, and when it was heard (monotonic).
 type clockReport struct{ aheadMillis, atMillis int64 }
 
-// newClock starts a clock. lease is the clock of leases, nil for the system's.
-func newClock(lease func() int64) *clock {
+// newClock starts a clock. lease is the clock of leases, wall the wall clock; nil for the system's.
+func newClock(lease, wall func() int64) *clock {
 	now := time.Now()
-	c := &clock{start: now, lease: lease, wall: func() int64 { return time.Now().UnixMilli() }, others: make(map[uint64]clockReport)}
+	c := &clock{start: now, lease: lease, wall: wall, others: make(map[uint64]clockReport)}
+	if c.wall == nil {
+		c.wall = func() int64 { return time.Now().UnixMilli() }
+	}
 	c.anchorMillis = c.wall()
 	if c.lease == nil {
 		c.lease = bootMillis

@@ -10,7 +10,7 @@ import (
 func wallAhead(t *testing.T) (c *clock, ahead *int64) {
 	t.Helper()
 	ahead = new(int64)
-	c = newClock(nil)
+	c = newClock(nil, nil)
 	wall := c.wall
 	c.wall = func() int64 { return wall() + *ahead }
 	return c, ahead

@@ -52,8 +52,8 @@ type Config struct {
 	Log      *slog.Logger
 	// OnFatal is called once when the node must stop: its disk or its log failed. It must not block.
 	OnFatal func(error)
-	// LeaseClock replaces the clock of leases in tests, in milliseconds, rising; nil = the system's.
-	LeaseClock func() int64
+	// LeaseClock replaces the clock of leases in tests, in milliseconds, rising, and WallClock the wall clock, in milliseconds since the Unix epoch; nil = the system's.
+	LeaseClock, WallClock func() int64
 }
 
 // Host runs all machines of one node.
@@ -143,7 +143,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 		cfg.CheckpointLogBytes = limits.CheckpointLogBytes
 	}
 	id := cfg.Dir.Identity()
-	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock), closed: make(chan struct{})}
+	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock, cfg.WallClock), closed: make(chan struct{})}
 	adoptLogger(h)
 	h.life, h.end = context.WithCancel(context.Background())
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {

@@ -11,7 +11,7 @@ import (
 func newTestLeases() (l *leases, now *int64, voters []meta.NodeID) {
 	now = new(int64)
 	*now = 1000
-	h := &Host{node: 1, clock: newClock(func() int64 { return *now })}
+	h := &Host{node: 1, clock: newClock(func() int64 { return *now }, nil)}
 	l = newLeases(h)
 	voters = []meta.NodeID{1, 2, 3}
 	l.lead(true, 7, voters)

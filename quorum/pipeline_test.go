@@ -115,7 +115,7 @@ func TestPipelineSurvivesLossRepeatAndNewTerms(t *testing.T) {
 }
 
 func pipelineSeed(t *testing.T, seed uint64) {
-	h := &Host{clock: newClock(nil), closed: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	h := &Host{clock: newClock(nil, nil), closed: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 	defer close(h.closed)
 	h.life, h.end = context.WithCancel(context.Background())
 	defer h.end()

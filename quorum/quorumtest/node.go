@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,6 +191,7 @@ func (p *process) open(ctx context.Context, l net.Listener) {
 		CheckpointLogBytes: n.c.opts.CheckpointLogBytes, BodiesInMemoryBytes: n.c.opts.BodiesInMemoryBytes,
 		Founding:   []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
 		LeaseClock: func() int64 { return time.Since(began).Milliseconds() + 1 },
+		WallClock:  n.wallMillis,
 		OnFenced:   p.onFenced,
 		OnFatal:    func(err error) { p.onFatal(err) },
 		Cluster:    quorum.Cluster{Listener: l, Dial: p.dial, Secret: secret, Filter: n.c.faults.filter},
@@ -203,6 +205,15 @@ func (p *process) open(ctx context.Context, l net.Listener) {
 	if p.err != nil {
 		_ = l.Close()
 	}
+}
+
+// wallMillis is the node's wall clock.
+func (n *Node) wallMillis() int64 {
+	now := time.Now()
+	if i := slices.Index(n.c.Nodes, n); i >= 0 && i < len(n.c.opts.Ahead) {
+		now = now.Add(n.c.opts.Ahead[i])
+	}
+	return now.UnixMilli()
 }
 
 // dial connects to another node, until the process dies.
