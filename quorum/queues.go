@@ -287,8 +287,11 @@ func (h *Host) changed(effects []meta.Effect) {
 		case meta.QueueCreated:
 			h.wake(e.Queue)
 		case meta.QueueChanged:
-			h.reshape(e.Queue)
-			h.wake(e.Queue)
+			// As it is by now: word comes late after a restart, and a replica must not go because it was no member once.
+			if q := h.Catalogue().View.QueueByID(e.Queue.ID); q != nil {
+				h.reshape(q)
+				h.wake(q)
+			}
 		case meta.NodeChanged, meta.NodeDead:
 			h.nodeChanged(e.Node)
 		}

@@ -167,3 +167,29 @@ func TestSessionClose(t *testing.T) {
 		}
 	}
 }
+
+// TestLateWordOfMembers: after a restart the node hears of what happened to a queue while the catalogue is further already. A time at which it had no replica must not cost it the one that it has.
+func TestLateWordOfMembers(t *testing.T) {
+	h := openHost(t, t.TempDir())
+	id := declare(t, h, "q", true)
+	c := newRecorder()
+	s := h.OpenSession(c)
+	publish(t, s, c, id, 1, 10)
+	before := h.slotOf(t, id).runner()
+	old := *h.Catalogue().View.QueueByID(id)
+	old.Members = []meta.Member{{Replica: 7, Node: h.node + 1}}
+	h.changed([]meta.Effect{{Kind: meta.QueueChanged, Queue: &old}})
+	if now := h.slotOf(t, id).runner(); now != before {
+		t.Fatalf("the replica was replaced by a %T", now)
+	}
+	publish(t, s, c, id, 11, 10)
+}
+
+func (h *Host) slotOf(t *testing.T, id meta.QueueID) *slot {
+	t.Helper()
+	s, err := h.slot(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
