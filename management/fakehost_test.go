@@ -332,10 +332,12 @@ func (h *fakeHost) toldSoFar() int {
 // fakeNowMillis is when it is, by the clock of queues.
 const fakeNowMillis = 1_700_000_000_000
 
-func (h *fakeHost) NowMillis() int64  { return fakeNowMillis }
-func (h *fakeHost) Unrouted() uint64  { return 6 }
-func (h *fakeHost) Node() meta.NodeID { return h.id }
-func (h *fakeHost) Boot() meta.Boot   { return meta.Boot{Counter: 1, Nonce: uint64(h.id)} }
+func (h *fakeHost) NowMillis() int64 { return fakeNowMillis }
+func (h *fakeHost) Unrouted() uint64 { return 6 }
+
+func (h *fakeHost) LettersLost() uint64 { return 8 }
+func (h *fakeHost) Node() meta.NodeID   { return h.id }
+func (h *fakeHost) Boot() meta.Boot     { return meta.Boot{Counter: 1, Nonce: uint64(h.id)} }
 
 // delayedExchange makes an exchange of that type with its relay on this node.
 func (h *fakeHost) delayedExchange(vhost, name string) {

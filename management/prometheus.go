@@ -133,6 +133,7 @@ func (c *collector) delays(out sink, t *delayTotals) {
 		out.gauge("warren_messages_delayed_next_seconds", "Seconds until the first delayed message is due", float64(max(t.leftMillis, 0))/1000)
 	}
 	out.gauge("warren_messages_delayed_lag_seconds", "Seconds for which the first delayed message is overdue", float64(max(-t.leftMillis, 0))/1000)
+	out.counter("warren_dead_letters_lost_total", "Dead letters dropped because too many waited in their queue, which this node leads", c.s.opt.Host.LettersLost())
 	out.counter("warren_messages_delayed_unroutable_total", "Messages dropped because no queue wanted them when they were due to leave their exchange", c.s.opt.Host.Unrouted())
 }
 

@@ -85,7 +85,7 @@ func TestMetrics(t *testing.T) {
 				`rabbitmq_global_messages_delivered_consume_manual_ack_total{protocol="amqp091",queue_type="rabbit_quorum_queue"}`: "4",
 				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700", "warren_queue_duplicates_dropped_total": "9",
 				"warren_queue_publishes_rejected_total": "8", "warren_queue_deliveries_timed_out_total": "6",
-				"warren_messages_delayed": "7", "warren_messages_delayed_next_seconds": "60.25", "warren_messages_delayed_lag_seconds": "0", "warren_messages_delayed_unroutable_total": "6",
+				"warren_messages_delayed": "7", "warren_messages_delayed_next_seconds": "60.25", "warren_messages_delayed_lag_seconds": "0", "warren_messages_delayed_unroutable_total": "6", "warren_dead_letters_lost_total": "8",
 				`rabbitmq_identity_info{rabbitmq_cluster="test",rabbitmq_cluster_permanent_id="0123",rabbitmq_endpoint="aggregated",rabbitmq_node="rabbit@test"}`: "1",
 			} {
 				if got[name] != want {

@@ -45,6 +45,8 @@ type Host interface {
 	// NowMillis is the time by which the queues go that this node leads, Unrouted how many messages left a delayed exchange here and were bound nowhere.
 	NowMillis() int64
 	Unrouted() uint64
+	// LettersLost is how many dead letters were dropped here because too many waited.
+	LettersLost() uint64
 	// Peek looks at messages of a queue that has a replica here.
 	Peek(ctx context.Context, id meta.QueueID, look quorum.Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (quorum.Seen, error)
 	// AddReplica and RemoveReplica change the members of a queue's group, MoveLeader who leads it; Replicas tells how each is.

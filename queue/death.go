@@ -56,10 +56,18 @@ func (r Reason) String() string {
 func (m *Machine) die(x *record, reason Reason, out []Effect) []Effect {
 	m.totals.deaths[reason-1]++
 	if (m.cfg.DeadLetter || reason == ReasonDeliveryLimit && m.cfg.ParkPoison) && (!m.cfg.Draining || mutant == mutantDrainingDies) {
-		m.outbox.add(x, reason, m.seenMillis)
-		return append(out, Effect{Kind: KindDead, Seq: x.seq, Reason: reason})
+		if !m.outboxIsFull() {
+			m.outbox.add(x, reason, m.seenMillis)
+			return append(out, Effect{Kind: KindDead, Seq: x.seq, Reason: reason})
+		}
+		out = append(out, Effect{Kind: KindLost, Seq: x.seq, Reason: reason})
 	}
 	return m.release(x.seq, out)
+}
+
+// outboxIsFull tells whether a message that dies now is lost: so many wait in the outbox that it costs more memory than it may. What is moved, relayed or published is never lost.
+func (m *Machine) outboxIsFull() bool {
+	return m.outbox.sums.n >= m.bounds.letters && mutant != mutantOutboxUnbounded
 }
 
 // isExpired tells whether a message must not be handed out any more.
@@ -104,8 +112,11 @@ func (m *Machine) kill(x *record, reason Reason, out []Effect) []Effect {
 	return m.die(x, reason, out)
 }
 
-// isOver tells whether more messages are ready than may be, if one of so many bytes is added to so many.
+// isOver tells whether more messages are ready than may be, if so many of so many bytes are added. A queue that refuses what it cannot keep refuses publishes while its outbox is full, too.
 func (m *Machine) isOver(count, bytes uint64) bool {
+	if count > 0 && m.cfg.Overflow == RejectPublish && m.cfg.DeadLetter && m.outboxIsFull() {
+		return true // it would die, sooner or later
+	}
 	if mutant == mutantFullByOne {
 		count--
 	}

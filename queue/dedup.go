@@ -71,6 +71,15 @@ func (m *Machine) isDuplicate(id DedupID) bool {
 	return ok && m.stands(&k)
 }
 
+// staysDuplicate tells whether an id counts whatever is settled: its message is not unacked.
+func (m *Machine) staysDuplicate(id DedupID) bool {
+	if m.dedup.ids == nil {
+		return false
+	}
+	k, ok := m.dedup.ids.Get(known{id: id})
+	return ok && m.stands(&k) && (m.cfg.isWindow() || !m.away.has(Seq(k.holder)))
+}
+
 // dropsDuplicate counts a message with an id that counts.
 func (m *Machine) dropsDuplicate(id DedupID) bool {
 	if !m.isDuplicate(id) {

@@ -45,6 +45,15 @@ func (o *oracle) isDuplicate(id DedupID) bool {
 	return false
 }
 
+// staysDuplicate tells whether an id counts whatever is settled.
+func (o *oracle) staysDuplicate(id DedupID) bool {
+	held := false
+	for _, x := range o.messages {
+		held = held || x.holds && x.id == id && x.place != oReady && x.place != oDelayed
+	}
+	return o.isDuplicate(id) && (o.isWindow() || !held)
+}
+
 func (o *oracle) accept(x *oMessage) {
 	switch {
 	case !o.cfg.Deduplicate:

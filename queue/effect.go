@@ -28,6 +28,8 @@ const (
 	KindTxOrphan Kind = 11
 	// KindTimedOut: Session at (Node, Boot) kept delivery D of message Seq to Consumer for too long; it was taken back. What comes for it changes nothing.
 	KindTimedOut Kind = 13
+	// KindLost: message Seq died for Reason and is gone, for the outbox is full.
+	KindLost Kind = 14
 )
 
 // Effect is something that the world should do because of a command. Effects come in the order in which they must be carried out.
@@ -70,6 +72,8 @@ func (e Effect) String() string {
 		return "unused"
 	case KindTxOrphan:
 		return "tx-orphan"
+	case KindLost:
+		return fmt.Sprintf("lost #%d %s", e.Seq, e.Reason)
 	case KindEvicted:
 		return fmt.Sprintf("evicted n%d.%d", e.Node, e.BootCounter)
 	case KindRelayed:

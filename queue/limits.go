@@ -33,6 +33,8 @@ type bounds struct {
 	pipelines, sessions, consumers, lanes, marks, reservations, decisions int
 	// How many ids a window of deduplication holds, and how many the machine may keep beyond twice as many as messages.
 	ids, garbage uint64
+	// How many messages wait in the outbox when what dies is lost.
+	letters uint64
 	// How many commands a transaction may have here; all of them take effect in one entry.
 	txCommands int
 	// How much one log entry may do: messages returned, messages put in order to be returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
@@ -44,7 +46,7 @@ type bounds struct {
 var standardBounds = bounds{
 	pipelines: limits.PipelinesPerQueueMax, sessions: limits.SessionsPerQueueMax, consumers: limits.ConsumersPerQueueMax, lanes: limits.LanesPerQueueMax, marks: limits.MarksPerQueueMax,
 	reservations: limits.TxOpenPerQueueMax, decisions: limits.TxOpenPerQueueMax,
-	ids: limits.DedupIDsMax, garbage: limits.DedupGarbage,
+	letters: limits.OutboxLettersMax, ids: limits.DedupIDsMax, garbage: limits.DedupGarbage,
 	txCommands: limits.TxCommandsMax,
 	returns:    limits.ApplyWorkMax, gathers: gathersMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax, sweeps: limits.DedupSweepMax,
 }

@@ -60,7 +60,7 @@ type history struct {
 // String renders a history as a script to put into testdata.
 func (h *history) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d txCommands=%d returns=%d gathers=%d releases=%d assignments=%d deaths=%d lanes=%d marks=%d reservations=%d decisions=%d ids=%d garbage=%d sweeps=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.txCommands, h.b.returns, h.b.gathers, h.b.releases, h.b.assignments, h.b.deaths, h.b.lanes, h.b.marks, h.b.reservations, h.b.decisions, h.b.ids, h.b.garbage, h.b.sweeps)
+	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d txCommands=%d returns=%d gathers=%d releases=%d assignments=%d deaths=%d lanes=%d marks=%d reservations=%d decisions=%d letters=%d ids=%d garbage=%d sweeps=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.txCommands, h.b.returns, h.b.gathers, h.b.releases, h.b.assignments, h.b.deaths, h.b.lanes, h.b.marks, h.b.reservations, h.b.decisions, h.b.letters, h.b.ids, h.b.garbage, h.b.sweeps)
 	for i := range h.steps {
 		s.WriteString(h.steps[i].String() + "\n")
 	}
@@ -233,7 +233,10 @@ type generator struct {
 
 func generate(seed uint64) *history {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}, gens: map[NodeID]uint64{}}
-	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), txCommands: 2 + g.IntN(6), returns: 1 + g.IntN(6), gathers: 1 + g.IntN(8), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6), lanes: 2 + g.IntN(2), marks: 2 + g.IntN(3), reservations: 1 + g.IntN(4), decisions: 1 + g.IntN(4), ids: 2 + uint64(g.IntN(4)), garbage: uint64(g.IntN(3)), sweeps: 1 + g.IntN(4)}}
+	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), txCommands: 2 + g.IntN(6), returns: 1 + g.IntN(6), gathers: 1 + g.IntN(8), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6), lanes: 2 + g.IntN(2), marks: 2 + g.IntN(3), letters: 1000, reservations: 1 + g.IntN(4), decisions: 1 + g.IntN(4), ids: 2 + uint64(g.IntN(4)), garbage: uint64(g.IntN(3)), sweeps: 1 + g.IntN(4)}}
+	if g.IntN(3) == 0 {
+		h.b.letters = uint64(1 + g.IntN(4))
+	}
 	if g.IntN(4) > 0 {
 		h.b.returns, h.b.gathers, h.b.releases, h.b.assignments, h.b.deaths = 1000, 1000, 1000, 1000, 1000
 	}
@@ -461,7 +464,7 @@ func TestModelReaches(t *testing.T) {
 	met := map[string]bool{}
 	missing := strings.Split("op 16,op 17,op 18,op 41,op 42,op 43,op 44,code deciding,effect 11,"+
 		"op 1,op 2,op 3,op 4,op 5,op 6,op 7,op 8,op 9,op 10,op 11,op 12,op 13,op 14,op 15,op 19,op 20,op 32,op 33,op 34,op 35,op 36,op 38,op 39,op 40,outcome 1,outcome 2,outcome 3,outcome 4,outcome 5,"+
-		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,code duplicate,sweeping true,window true,window false,effect 1,effect 2,effect 3,effect 4,effect 5,effect 7,effect 8,effect 9,effect 13,"+
+		"applied,repeat,gap,fenced,sealed,limit,code ok,code rejected,code empty,code exclusive,code in-use,code not-empty,code limit,code stale,code gap,code single-active,code sealed,code no-consumers,code duplicate,sweeping true,window true,window false,effect 1,effect 2,effect 3,effect 4,effect 5,effect 7,effect 8,effect 9,effect 13,effect 14,"+
 		"returning true,gathering true,dropped true,assignable true,overdue true", ",")
 	for seed := uint64(0); seed < modelSeedsDefault && len(missing) > 0; seed++ {
 		h := generate(seed)

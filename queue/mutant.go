@@ -60,5 +60,8 @@ const (
 	mutantDrainingUnsealed
 	mutantDrainingDies
 	mutantTxForgetsLate
+	mutantOutboxUnbounded
+	mutantTxEntersFirst
+	mutantMovedLostWithTarget
 	mutantsEnd
 )

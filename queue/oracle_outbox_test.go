@@ -89,10 +89,15 @@ func (o *oracle) doneWith(target QueueID, to uint64) Reply {
 		x := o.parcel(l.numbers[0])
 		l.numbers = l.numbers[1:]
 		l.done++
-		if x.left--; x.left == 0 {
-			o.remove(x)
-			o.release(x.seq)
+		if x.left--; x.left > 0 {
+			continue
 		}
+		if to == DoneGone && x.reason.isMove() && !o.cfg.Draining {
+			x.place, x.holds = oReady, false
+			continue
+		}
+		o.remove(x)
+		o.release(x.seq)
 	}
 	if len(l.numbers) == 0 && to == DoneGone {
 		delete(o.lanes, target)

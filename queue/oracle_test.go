@@ -269,6 +269,9 @@ func (o *oracle) taker(x *oMessage) *oConsumer {
 
 func (o *oracle) over(count, bytes uint64) bool {
 	n := o.sum()
+	if count > 0 && o.cfg.Overflow == RejectPublish && o.cfg.DeadLetter && o.outboxIsFull() {
+		return true
+	}
 	length, lengthOK := o.cfg.MaxLength.Get()
 	size, sizeOK := o.cfg.MaxLengthBytes.Get()
 	return lengthOK && n.Ready+count > length || sizeOK && n.ReadyBytes+bytes > size
@@ -281,10 +284,18 @@ func (o *oracle) die(x *oMessage, reason Reason) {
 		o.release(x.seq)
 		return
 	}
+	if o.outboxIsFull() {
+		o.emit(Effect{Kind: KindLost, Seq: x.seq, Reason: reason})
+		o.remove(x)
+		o.release(x.seq)
+		return
+	}
 	o.parcels++
 	x.place, x.reason, x.n = oDead, reason, o.parcels
 	o.emit(Effect{Kind: KindDead, Seq: x.seq, Reason: reason})
 }
+
+func (o *oracle) outboxIsFull() bool { return uint64(len(o.in(oDead))) >= o.b.letters }
 
 // due lists the ready messages whose time is over: those of their own by that time, then those that the queue does not keep longer.
 func (o *oracle) dueNow() []*oMessage {

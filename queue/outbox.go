@@ -146,7 +146,8 @@ func (o *outbox) lane(target QueueID) *lane {
 	return o.lanes[i]
 }
 
-// done carries out OpDone: the target has all up to t. A target that is gone gets no more: its lane goes, too.
+// done carries out OpDone: the target has all up to t. A target that is gone gets no more: its lane goes, too, and what was moved is back where it was,
+// but for its id.
 func (m *Machine) done(target QueueID, t uint64, gone bool, out []Effect) (Reply, []Effect) {
 	o := &m.outbox
 	i, ok := o.search(target)
@@ -166,6 +167,11 @@ func (m *Machine) done(target QueueID, t uint64, gone bool, out []Effect) (Reply
 			continue
 		}
 		o.remove(&p)
+		if gone && p.reason.isMove() && !m.cfg.Draining && mutant != mutantMovedLostWithTarget {
+			m.freeID(p.record.seq)
+			m.ready.putBack(&p.record)
+			continue
+		}
 		out = m.release(p.record.seq, out)
 	}
 	l.done += n

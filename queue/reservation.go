@@ -157,11 +157,10 @@ func (m *Machine) endReservation(i int, commit bool, out []Effect) []Effect {
 			m.discard(r.messages)
 			r.messages = nil
 		}
-		out = m.enter(r.messages, out)
 		for k := range r.settled {
 			out = m.finish(&r.settled[k].record, r.settled[k].outcome, out)
 		}
-		return out
+		return m.enter(r.messages, out)
 	}
 	m.discard(r.messages)
 	for k := range r.settled {

@@ -75,10 +75,10 @@ func (o *oracle) endReserved(id TxID, commit bool) bool {
 	}
 	delete(o.reserved, id)
 	if commit {
-		o.enterAll(r.messages)
 		for i, x := range r.settled {
 			o.settleAs(x, r.outcomes[i])
 		}
+		o.enterAll(r.messages)
 		return true
 	}
 	for _, x := range r.messages {

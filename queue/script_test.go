@@ -71,6 +71,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		}{{"pipelines", &b.pipelines}, {"sessions", &b.sessions}, {"consumers", &b.consumers}, {"txCommands", &b.txCommands}, {"returns", &b.returns}, {"gathers", &b.gathers}, {"releases", &b.releases}, {"assignments", &b.assignments}, {"deaths", &b.deaths}, {"lanes", &b.lanes}, {"marks", &b.marks}, {"reservations", &b.reservations}, {"decisions", &b.decisions}, {"sweeps", &b.sweeps}} {
 			*f.v = int(l.Int(f.key, int64(*f.v)))
 		}
+		b.letters = uint64(l.Int("letters", int64(b.letters)))
 		b.ids, b.garbage = uint64(l.Int("ids", int64(b.ids))), uint64(l.Int("garbage", int64(b.garbage)))
 		r.m = newMachine(Config{}, b)
 		return ""

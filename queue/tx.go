@@ -111,13 +111,16 @@ func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Ef
 	return Reply{}, out
 }
 
-// carryOut has a transaction take effect.
+// carryOut has a transaction take effect: first what it settles, so that a message may take the place, and the id, of the one that it answers.
 func (m *Machine) carryOut(s *session, t *tx, out []Effect) []Effect {
-	out = m.enter(t.messages, out)
+	if mutant == mutantTxEntersFirst {
+		out = m.enter(t.messages, out)
+		t.messages = nil
+	}
 	for i := range t.settlements {
 		_, out = m.settleRange(s, &t.settlements[i], out)
 	}
-	return out
+	return m.enter(t.messages, out)
 }
 
 // enter has staged messages become messages of the queue, but for duplicates.
@@ -158,7 +161,7 @@ func (m *Machine) refusesTx(t *tx) bool {
 	count, bytes := uint64(0), uint64(0)
 	for i := range t.messages {
 		x := &t.messages[i]
-		if id, ok := m.stagedID(x.seq); !ok || !m.isDuplicate(id) {
+		if id, ok := m.stagedID(x.seq); !ok || !m.staysDuplicate(id) {
 			count++
 			bytes += uint64(x.bytes)
 		}

@@ -176,7 +176,7 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 	}
 	count, bytes := uint64(0), uint64(0)
 	for _, x := range s.stagedAs {
-		if !x.identified || !o.isDuplicate(x.id) {
+		if !x.identified || !o.staysDuplicate(x.id) {
 			count, bytes = count+1, bytes+uint64(x.bytes)
 		}
 	}
@@ -194,14 +194,14 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 	case c.Op == OpTxPrepare:
 		o.prepare(id, s, c)
 	default:
-		o.enterAll(s.stagedAs)
-		if c.Op == OpTxDecide {
-			o.decide(id, c)
-		}
 		for _, settle := range s.staged {
 			if settle.Op == OpTxSettle {
 				o.settle(s, settle)
 			}
+		}
+		o.enterAll(s.stagedAs)
+		if c.Op == OpTxDecide {
+			o.decide(id, c)
 		}
 		s.stagedAs = nil
 	}

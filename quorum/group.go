@@ -554,8 +554,8 @@ func (g *group) afterApply() {
 	g.mu.Lock()
 	due, ok := g.m.NextDeadline()
 	expires, mayExpire := g.m.Expiry()
-	unused, first, died, orphaned := g.unused, g.first, g.died, g.orphaned
-	g.unused, g.first, g.died, g.orphaned = false, false, false, false
+	unused, first, died, orphaned, lost := g.unused, g.first, g.died, g.orphaned, g.lost
+	g.unused, g.first, g.died, g.orphaned, g.lost = false, false, false, false, 0
 	failed := g.failure != nil
 	token, sealed := g.m.Sealed()
 	drained, draining := g.m.Drained(), g.m.Config().Draining
@@ -576,6 +576,9 @@ func (g *group) afterApply() {
 	}
 	if died && g.leads() {
 		g.mover.kick()
+	}
+	if lost > 0 && g.leads() {
+		g.host.lettersLost(g.id, lost)
 	}
 	if orphaned && g.leads() {
 		g.txs.look()

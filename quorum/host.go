@@ -98,6 +98,9 @@ type Host struct {
 	stuck   sync.Map // *mover: has dead letters that had nowhere to go
 	// unrouted counts what left a relay and was bound nowhere.
 	unrouted atomic.Uint64
+	// lost counts dead letters that found an outbox full; lostTold is when that was last logged, in monotonic milliseconds.
+	lost     atomic.Uint64
+	lostTold atomic.Int64
 }
 
 // runner runs one queue's machine, or knows who does: *group, *local or *remote.

@@ -114,8 +114,8 @@ func (l *local) one(m *mail) {
 		l.apply(l.applied+1, queue.AppendCommandEntry(nil, now, &queue.Command{Op: queue.OpTick}))
 	}
 	expires, mayExpire := l.m.Expiry()
-	unused, first, died, orphaned := l.unused, l.first, l.died, l.orphaned
-	l.unused, l.first, l.died, l.orphaned = false, false, false, false
+	unused, first, died, orphaned, lost := l.unused, l.first, l.died, l.orphaned, l.lost
+	l.unused, l.first, l.died, l.orphaned, l.lost = false, false, false, false, 0
 	drained := l.m.Drained()
 	l.mu.Unlock()
 	if timed {
@@ -126,6 +126,9 @@ func (l *local) one(m *mail) {
 	}
 	if died {
 		l.mover.kick()
+	}
+	if lost > 0 {
+		l.host.lettersLost(l.id, lost)
 	}
 	if orphaned {
 		l.txs.look()

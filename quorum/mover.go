@@ -474,3 +474,20 @@ func (h *Host) retryStuck() {
 		return true
 	})
 }
+
+// lettersLost counts dead letters that a queue, which this node leads, dropped because its outbox is full, and says so now and then.
+func (h *Host) lettersLost(id meta.QueueID, n int) {
+	h.lost.Add(uint64(n))
+	now, told := h.clock.monotonicMillis(), h.lostTold.Load()
+	if told != 0 && now-told < limits.LostTellMillis || !h.lostTold.CompareAndSwap(told, now) {
+		return
+	}
+	name := ""
+	if q := h.Catalogue().View.QueueByID(id); q != nil {
+		name = q.Name
+	}
+	h.log.Error("dead letters are lost: too many wait for a queue that takes them", "queue", name, "waiting", limits.OutboxLettersMax, "lost", h.lost.Load())
+}
+
+// LettersLost counts the dead letters that this node dropped because too many waited.
+func (h *Host) LettersLost() uint64 { return h.lost.Load() }

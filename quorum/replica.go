@@ -34,6 +34,7 @@ type replica struct {
 	cmd     queue.Command
 	unused  bool // an auto-delete queue lost its last consumer
 	died    bool // a message went to the outbox
+	lost    int  // messages that died and found it full
 	// orphaned: a session left a transaction over several queues open.
 	orphaned bool
 	first    bool // the first batch of an incarnation was applied, which may be dead by now
@@ -127,6 +128,8 @@ func (r *replica) collect(result *queue.Result) {
 			r.unused = true
 		case queue.KindDead, queue.KindRelayed:
 			r.died = true
+		case queue.KindLost:
+			r.lost++
 		case queue.KindTxOrphan:
 			r.orphaned = true
 		}

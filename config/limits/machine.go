@@ -32,6 +32,10 @@ const (
 	// ConsumersPerQueueMax bounds the consumers of one queue; beyond it a Subscribe is refused. Used by queue.
 	ConsumersPerQueueMax = 65536
 
+	// OutboxLettersMax bounds the dead letters that wait in the outbox of one queue, some 100 bytes of memory each; beyond it a queue that refuses publishes when it is full refuses them, and any other
+	// loses what dies, which is counted and logged. Used by queue.
+	OutboxLettersMax = 1 << 20
+
 	// LanesPerQueueMax bounds the queues that the outbox of one queue sends to; beyond it a dead letter stays where it is. Used by queue.
 	LanesPerQueueMax = 4096
 
