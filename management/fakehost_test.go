@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/internal/machine"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -55,6 +56,7 @@ func (h *fakeHost) Alarms() []quorum.NodeAlarms {
 // heldMessages are the messages of a queue by their state.
 type heldMessages struct {
 	ready, unacked []heldMessage
+	delayed        []heldMessage // in their order
 	next           queue.Seq
 	moving         uint64
 }
@@ -81,6 +83,9 @@ func (h *fakeHost) Peek(_ context.Context, id meta.QueueID, look quorum.Look, vi
 	if look.Unacked {
 		list = held.unacked
 	}
+	if look.Delayed != nil {
+		return h.sleepers(held, look, visit), nil
+	}
 	if look.Behind != nil {
 		return h.scan(held, look, visit), nil
 	}
@@ -90,6 +95,59 @@ func (h *fakeHost) Peek(_ context.Context, id meta.QueueID, look quorum.Look, vi
 		}
 	}
 	return quorum.Seen{Total: uint64(len(list)), Applied: 77}, nil
+}
+
+// sleeps adds a delayed message to a queue that has a replica here, or to the relay of an exchange of that name.
+func (h *fakeHost) sleeps(vhost, name string, m heldMessage) {
+	q := h.Catalogue().View.Queue(vhost, name)
+	if q == nil {
+		q = h.Catalogue().View.Relay(vhost, name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held == nil {
+		h.held = make(map[meta.QueueID]*heldMessages)
+	}
+	if h.held[q.ID] == nil {
+		h.held[q.ID] = new(heldMessages)
+	}
+	h.held[q.ID].delayed = append(h.held[q.ID].delayed, m)
+}
+
+// sleepers is Peek at delayed messages, which are held in their order.
+func (h *fakeHost) sleepers(held *heldMessages, look quorum.Look, visit func(int, *queue.Peeked, []byte) bool) quorum.Seen {
+	h.mu.Lock()
+	list := slices.Clone(held.delayed)
+	h.mu.Unlock()
+	n := 0
+	for i := range list {
+		m := &list[i]
+		if m.UntilMillis < look.Delayed.UntilMillis || m.UntilMillis == look.Delayed.UntilMillis && m.Seq < look.Delayed.Seq {
+			continue
+		}
+		if n++; n > look.Count || !visit(i, &m.Peeked, m.envelope) {
+			break
+		}
+	}
+	return quorum.Seen{Total: uint64(len(list)), Applied: 77}
+}
+
+// pick takes delayed messages out, wherever the queue is held.
+func (c *fakeCluster) pick(q *meta.Queue, p broker.Pick) (n uint64) {
+	for _, h := range c.hosts {
+		h.mu.Lock()
+		if held := h.held[q.ID]; held != nil {
+			held.delayed = slices.DeleteFunc(held.delayed, func(m heldMessage) bool {
+				picked := p.All || slices.Contains(p.IDs, broker.DelayedID{UntilMillis: m.UntilMillis, Seq: m.Seq})
+				if picked {
+					n++
+				}
+				return picked
+			})
+		}
+		h.mu.Unlock()
+	}
+	return n
 }
 
 // scan is Peek behind a place.

@@ -31,6 +31,8 @@ type fakeBroker struct {
 	// move is Move, moved what it was asked for.
 	move  func(m *broker.Move) (uint64, error)
 	moved []string
+	// pick takes delayed messages out of where they are.
+	pick func(q *meta.Queue, p broker.Pick) uint64
 }
 
 func (b *fakeBroker) Totals() broker.Totals {
@@ -123,8 +125,8 @@ func (b *fakeBroker) Move(_ context.Context, user string, m *broker.Move) (uint6
 func (b *fakeBroker) PickDelayed(_ context.Context, q *meta.Queue, p broker.Pick) (uint64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.moved = append(b.moved, fmt.Sprintf("%s %v", q.Name, p))
-	return uint64(len(p.IDs)), b.failure
+	b.published = append(b.published, fmt.Sprintf("%s deliver=%t all=%t %v", q.Name, p.Deliver, p.All, p.IDs))
+	return b.pick(q, p), b.failure
 }
 
 func (b *fakeBroker) Recall(context.Context, *meta.Binding) error { return nil }
@@ -208,7 +210,7 @@ func (w *fakeWatch) SetDiskFree(t alarm.Threshold) {
 
 // startFixture serves the API of a node.
 func startFixture(t testing.TB, host *fakeHost, change ...func(*Options)) *fixture {
-	f := &fixture{t: t, host: host, broker: &fakeBroker{}, from: "127.0.0.1:4000"}
+	f := &fixture{t: t, host: host, broker: &fakeBroker{pick: host.pick}, from: "127.0.0.1:4000"}
 	opt := Options{
 		Host: f.host, Broker: f.broker, Watch: &fakeWatch{}, Log: slog.New(slog.DiscardHandler), Version: "0.1.0", LoopbackUsers: []string{"guest"},
 		Listeners: func() []Listener {

@@ -35,36 +35,32 @@ func parseDelayedName(text string) (x broker.DelayedID, err error) {
 }
 
 // delayedOf finds the queue of the path in which messages wait: the one that is named, or that of the exchange that is.
-func (c *call) delayedOf(ofExchange bool, access meta.Access) (*meta.Queue, error) {
+// Who cancels messages or has them delivered, changes, must be allowed to do what purges, or what publishes to the exchange.
+func (c *call) delayedOf(ofExchange, changes bool) (*meta.Queue, error) {
 	vhost, name := c.params[0], c.params[1]
 	if err := c.changeVHost(vhost); err != nil {
 		return nil, err
 	}
-	what, q := queueResource(vhost, name), c.view.Queue(vhost, name)
+	what, q, access := queueResource(vhost, name), c.view.Queue(vhost, name), meta.Read
 	if ofExchange {
 		what, q = exchangeResource(vhost, name), c.view.Relay(vhost, name)
+		if changes {
+			access = meta.Write
+		}
 	}
 	if q == nil {
 		return nil, objectNotFound()
 	}
-	if q.Exclusive && access != meta.Read {
+	if q.Exclusive && changes {
 		return nil, locked(what)
 	}
 	return q, c.may(access, what)
 }
 
-// changes is what to be able to is asked for of who cancels messages or has them delivered: what purges asks for, or what publishing does.
-func changesDelayed(ofExchange bool) meta.Access {
-	if ofExchange {
-		return meta.Write
-	}
-	return meta.Read
-}
-
 // listDelayed is GET .../delayed.
 func listDelayed(ofExchange bool) handler {
 	return func(c *call) error {
-		q, err := c.delayedOf(ofExchange, meta.Read)
+		q, err := c.delayedOf(ofExchange, false)
 		if err != nil {
 			return err
 		}
@@ -107,7 +103,7 @@ func listDelayed(ofExchange bool) handler {
 // getDelayed is GET .../delayed/ID: a message with its payload.
 func getDelayed(ofExchange bool) handler {
 	return func(c *call) error {
-		q, err := c.delayedOf(ofExchange, meta.Read)
+		q, err := c.delayedOf(ofExchange, false)
 		if err != nil {
 			return err
 		}
@@ -160,7 +156,7 @@ func writeDelayed(w *writer, m *sighting) {
 // deleteDelayed is DELETE .../delayed/ID.
 func deleteDelayed(ofExchange bool) handler {
 	return func(c *call) error {
-		q, err := c.delayedOf(ofExchange, changesDelayed(ofExchange))
+		q, err := c.delayedOf(ofExchange, true)
 		if err != nil {
 			return err
 		}
@@ -182,7 +178,7 @@ func deleteDelayed(ofExchange bool) handler {
 // pickDelayed is POST .../delayed/cancel and .../delayed/deliver: of the messages that the body names, or of all that are delayed now. Those that are not delayed any more are passed over.
 func pickDelayed(ofExchange, deliver bool) handler {
 	return func(c *call) error {
-		q, err := c.delayedOf(ofExchange, changesDelayed(ofExchange))
+		q, err := c.delayedOf(ofExchange, true)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/internal/script"
 	"github.com/warrenmq/warren/meta"
+	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
 )
 
@@ -23,6 +24,8 @@ import (
 //	set VHOST QUEUE KEY=N...      the numbers of a queue's machine
 //	totals KEY=N...               the broker's totals
 //	connect NAME USER VHOST Q...  a connection with a channel 1, and a consumer of each queue
+//	delayed VHOST EXCHANGE        an x-delayed-message exchange
+//	sleeps VHOST NAME TIME SEQ    a delayed message in a queue or exchange, due so many seconds after the script began
 //	exclusive VHOST QUEUE         a queue of some connection
 //	wait SECONDS                  time passes
 //	told                          what the broker was told since
@@ -105,6 +108,13 @@ func (root *fixture) block(block string) string {
 		case "exclusive":
 			q := meta.Queue{VHost: words[0], Name: words[1], Exclusive: true, Owner: meta.Owner{Node: 1, Boot: f.host.Boot(), Connection: 7}, Home: 1, HomeBoot: f.host.Boot()}
 			f.host.apply(meta.Command{Op: meta.OpDeclareQueue, Queue: q})
+		case "delayed":
+			f.host.delayedExchange(words[0], words[1])
+		case "sleeps":
+			seconds, _ := strconv.Atoi(words[2])
+			seq, _ := strconv.Atoi(words[3])
+			due := time.Date(2000, 1, 1, 0, 0, seconds, 0, time.UTC).UnixMilli() // a bubble's time begins with that year
+			f.host.sleeps(words[0], words[1], held(queue.Peeked{UntilMillis: due, Seq: queue.Seq(seq)}, "key", "body "+words[3]))
 		case "wait":
 			n, _ := strconv.Atoi(rest)
 			time.Sleep(time.Duration(n)*time.Second + time.Millisecond)
@@ -174,6 +184,8 @@ func setCounts(t testing.TB, st *quorum.QueueStatus, words []string) {
 			c.Ready, c.ReadyBytes = n, 10*n
 		case "unacked":
 			c.Unacked, c.UnackedBytes = n, 10*n
+		case "delayed":
+			c.Delayed = n
 		case "persistent":
 			c.Persistent, c.PersistentBytes = n, 10*n
 		case "consumers":
