@@ -91,7 +91,13 @@ func (d *delay) properties(v *amqp.PropertyView) []byte {
 	if d.negated >= math.MinInt32 {
 		value = amqp.Int32(int32(d.negated))
 	}
-	return v.AppendEdited(nil, 0, headers.Table().Set(headerDelay, value))
+	table := headers.Table()
+	for i := range table {
+		if table[i].Key == headerDelay { // clients may see any of several, and the first counted
+			table[i].Value = value
+		}
+	}
+	return v.AppendEdited(nil, 0, table)
 }
 
 // carriage returns what must be known when the message is routed on, nil if nothing. keys are its further routing keys, which headers do not tell if there is a blind one.
