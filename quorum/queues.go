@@ -231,7 +231,7 @@ func (h *Host) restart() {
 		h.sweepUnknown(meta.QueueID(n))
 	}
 	for q := range h.Catalogue().View.QueuesByID() {
-		h.wake(q)
+		h.catchUp(q)
 	}
 }
 
@@ -276,27 +276,31 @@ func removeReplicas(h *Host, id meta.QueueID) error {
 
 // changed follows the catalogue: deleted queues end here.
 func (h *Host) changed(effects []meta.Effect) {
+	started := h.started.Load() // else restart finds all as it is by then: what once was must start, stop and remove nothing
 	for i := range effects {
 		switch e := &effects[i]; e.Kind {
-		case meta.QueueDeleted:
-			if q := h.Catalogue().View.QueueByID(e.Queue.ID); q != nil {
-				h.drain(q)
-				continue
-			}
-			h.remove(e.Queue)
-		case meta.QueueCreated:
-			h.wake(e.Queue)
-		case meta.QueueChanged:
-			// As it is by now: word comes late after a restart, and a replica must not go because it was no member once.
-			if q := h.Catalogue().View.QueueByID(e.Queue.ID); q != nil {
-				h.reshape(q)
-				h.wake(q)
+		case meta.QueueDeleted, meta.QueueCreated, meta.QueueChanged:
+			switch q := h.Catalogue().View.QueueByID(e.Queue.ID); { // as it is by now: word may come late
+			case q == nil && e.Kind == meta.QueueDeleted:
+				h.remove(e.Queue)
+			case q != nil && started:
+				h.catchUp(q)
 			}
 		case meta.NodeChanged, meta.NodeDead:
 			h.nodeChanged(e.Node)
 		}
 	}
 	h.retryStuck()
+}
+
+// catchUp has a queue be here as the catalogue has it.
+func (h *Host) catchUp(q *meta.Queue) {
+	if q.IsDraining() {
+		h.drain(q)
+		return
+	}
+	h.reshape(q)
+	h.wake(q)
 }
 
 // remove ends a queue that the catalogue deleted: clients are told, the replica stops, its data goes.
