@@ -38,13 +38,18 @@ func (m *Machine) drainQueue(old *Queue) {
 	if !ok {
 		return
 	}
+	next := *h
+	m.keepDraining(&next, old)
+	m.setVHost(&next)
+}
+
+// keepDraining makes a queue that was removed a draining one, in a version of its virtual host that is being made.
+func (m *Machine) keepDraining(next *vhost, old *Queue) {
 	q := *old
 	q.Was, q.Name = old.Name, drainPrefix+strconv.FormatUint(uint64(old.ID), 10)
 	q.Exclusive, q.Owner, q.AutoDelete = false, Owner{}, false
 	q.ConfigVersion++
-	next := *h
-	next.queues = h.queues.Set(q.Name, &q)
-	m.setVHost(&next)
+	next.queues = next.queues.Set(q.Name, &q)
 	m.v.queues = m.v.queues.Set(q.ID, &q)
 	if !q.Durable {
 		m.v.homed = m.v.homed.Set(homedKey(q.Home, q.HomeBoot.Counter, q.ID), q.ID)

@@ -50,11 +50,14 @@ func (m *Machine) removeExchange(vhostName, name string) {
 		}
 		next := *h
 		next.exchanges = h.exchanges.Delete(name)
-		for _, prefix := range hiddenPrefixes {
-			if q, ok := h.queues.Get(prefix + name); ok {
-				next.queues = next.queues.Delete(q.Name)
-				m.forgetQueue(q)
-			}
+		if q, ok := h.queues.Get(historyPrefix + name); ok {
+			next.queues = next.queues.Delete(q.Name)
+			m.forgetQueue(q)
+		}
+		if q, ok := h.queues.Get(relayPrefix + name); ok {
+			next.queues = next.queues.Delete(q.Name)
+			m.forgetQueue(q)
+			m.leaveRelay(&next, x, q)
 		}
 		for _, b := range withPrefix(h.bySource, fromPrefix(name)) {
 			m.cutBinding(&next, b)

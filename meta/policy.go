@@ -149,7 +149,7 @@ func (ps *policies) attach(fits func(*compiledPolicy) bool) Attached {
 
 // attachQueue leaves hidden queues alone, which nobody but their exchanges knows. A draining one follows policies as it did.
 func (ps *policies) attachQueue(q *Queue) Attached {
-	if q.IsHidden() && !q.IsDraining() {
+	if isHidden(q.KnownAs()) {
 		return Attached{}
 	}
 	return ps.attach(func(p *compiledPolicy) bool { return p.isForQueue(q.KnownAs(), q.Type) })

@@ -8,7 +8,7 @@ import (
 
 // The relay of an exchange is a queue that a message passes on its way from the exchange to where its bindings lead: what the exchange does to messages is done there, in a replicated machine. The router
 // leads messages to it, and it has them routed on from the exchange when they are due (quorum's mover). As a history (history.go) it is made in the entry that makes the exchange, goes with it, is
-// durable whether the exchange is or not, and nobody but the shells meets it.
+// durable whether the exchange is or not, and nobody but the shells meets it. When the exchange goes it drains (draining.go): what it had led on still arrives.
 
 const (
 	// TypeDelayed keeps a message for as long as its publisher says, and then leads it on as the type ArgDelayedType does.
@@ -23,8 +23,28 @@ const (
 	relayPrefix = "amq.relay:"
 )
 
-// RelayOf returns the exchange that the queue is the relay of; false if it is none.
-func (q *Queue) RelayOf() (exchange string, ok bool) { return strings.CutPrefix(q.Name, relayPrefix) }
+// RelayOf returns the exchange that the queue is the relay of, or was before it began to drain; false if it is none.
+func (q *Queue) RelayOf() (exchange string, ok bool) {
+	return strings.CutPrefix(q.KnownAs(), relayPrefix)
+}
+
+// AlternateLeft returns the alternate exchange that the exchange of a draining relay had: what had no targets by then goes there. false if it had none.
+func (q *Queue) AlternateLeft() (exchange string, ok bool) {
+	v, ok := q.Arguments.Get(argAlternateExchange)
+	if !ok {
+		return "", false
+	}
+	return v.AsString()
+}
+
+// leaveRelay drains the relay of an exchange that goes. The exchange stands in next no more.
+func (m *Machine) leaveRelay(next *vhost, x *Exchange, old *Queue) {
+	q := *old
+	if v, ok := x.Effective(argAlternateExchange); ok {
+		q.Arguments = q.Arguments.With(argAlternateExchange, v)
+	}
+	m.keepDraining(next, &q)
+}
 
 // Relay returns the relay of an exchange, nil if it has none.
 func (v *View) Relay(vhostName, exchange string) *Queue {

@@ -3,6 +3,7 @@ package meta
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,6 +77,13 @@ func (s *session) apply(c *Command) []string {
 	return lines
 }
 
+func showDraining(out *strings.Builder, queues iter.Seq[*Queue]) {
+	for q := range queues {
+		alternate, _ := q.AlternateLeft()
+		fmt.Fprintf(out, "%d was %s alternate=%s\n", q.ID, q.KnownAs(), alternate)
+	}
+}
+
 func (s *session) show(out *strings.Builder, l *script.Line) {
 	v := s.m.View()
 	switch l.Arg(0) {
@@ -103,6 +111,8 @@ func (s *session) show(out *strings.Builder, l *script.Line) {
 		for q := range v.Queues(l.Arg(1)) {
 			fmt.Fprintln(out, printQueue(q))
 		}
+	case "draining":
+		showDraining(out, v.Draining(l.Arg(1)))
 	case "bindings":
 		for b := range v.Bindings(l.Arg(1)) {
 			fmt.Fprintln(out, printBinding(b))

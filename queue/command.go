@@ -97,7 +97,7 @@ const (
 	// OpConfigure replaces the Config if its Version is higher than the machine's (else CodeStale). Messages keep the priority that they got. Fields: Config.
 	OpConfigure Op = 33
 	// OpSeal asks whether the queue may be deleted under Condition. If so the queue is sealed: batches change nothing until Unseal. Fields: Condition. Reply: CodeOK with A = token,
-	// B = ready messages, C = messages in the outbox; CodeInUse; CodeNotEmpty. A sealed queue answers its present token. While it
+	// B = ready messages, in a relay those that are due and have no targets yet, C = messages in the outbox; CodeInUse; CodeNotEmpty. A sealed queue answers its present token. While it
 	// is sealed no message is assigned. A condition on what is still returning (IfEmpty, IfAutoDelete) is answered CodeNotEmpty.
 	OpSeal Op = 34
 	// OpUnseal takes back the seal with token To; another token changes nothing (CodeStale). Fields: To.

@@ -33,7 +33,7 @@ type Config struct {
 	// Expires is how many milliseconds the queue may be unused: without consumer, get and touch. ExpiresIfEmpty: not while it holds messages.
 	Expires        Limit
 	ExpiresIfEmpty bool
-	// Draining: the queue was deleted and is there for its outbox alone. It is sealed for good, its ready messages go, and what dies leaves nothing.
+	// Draining: the queue was deleted and is there for its outbox alone. It is sealed for good, its ready messages go, and what dies leaves nothing. What a relay still delays goes when it is due.
 	Draining bool
 	// Relay: a message that would be ready goes to the outbox, alive, to be carried on to where its shell routes it. Nobody gets it here.
 	Relay bool

@@ -83,7 +83,10 @@ func (m *Machine) rouse(x *asleep, out []Effect) []Effect {
 			m.nextSeq++
 		}
 	}
-	if m.cfg.Relay {
+	switch {
+	case m.cfg.Relay && m.cfg.Draining && mutant != mutantDrainingRelays:
+		return m.release(r.seq, out) // its exchange went before it was due
+	case m.cfg.Relay:
 		return m.relay(r, out)
 	}
 	m.ready.putBack(r)

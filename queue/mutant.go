@@ -63,5 +63,6 @@ const (
 	mutantOutboxUnbounded
 	mutantTxEntersFirst
 	mutantMovedLostWithTarget
+	mutantDrainingRelays
 	mutantsEnd
 )

@@ -151,6 +151,12 @@ func (o *oracle) seal(cond Condition) Reply {
 		o.sealed = true
 		o.seals++
 	}
+	if o.cfg.Relay {
+		ready = uint64(len(o.unresolved()))
+		if xs := o.asleep(); len(xs) > 0 && xs[0].until <= o.seen {
+			ready++
+		}
+	}
 	return Reply{A: o.seals, B: ready, C: uint64(len(o.in(oDead)))}
 }
 

@@ -384,7 +384,11 @@ func (o *oracle) rouse(x *oMessage) {
 		x.born = o.seen
 	}
 	x.place = oReady
-	if o.cfg.Relay {
+	switch {
+	case o.cfg.Relay && o.cfg.Draining:
+		o.remove(x)
+		o.release(x.seq)
+	case o.cfg.Relay:
 		o.relay(x)
 	}
 }

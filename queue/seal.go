@@ -18,7 +18,21 @@ func (m *Machine) seal(cond Condition) Reply {
 		m.sealed = true
 		m.seals++
 	}
+	if m.cfg.Relay {
+		return Reply{A: m.seals, B: m.untargeted(), C: m.outbox.sums.n}
+	}
 	return Reply{A: m.seals, B: m.ready.sums.n, C: m.outbox.sums.n}
+}
+
+// untargeted counts the messages of a relay that are due to go on and have no targets yet; those that are due and asleep count as one.
+func (m *Machine) untargeted() (n uint64) {
+	if m.outbox.unresolved != nil {
+		n = uint64(m.outbox.unresolved.Len())
+	}
+	if x, ok := m.delayed.next(); ok && x.until <= m.seenMillis {
+		n++
+	}
+	return n
 }
 
 // retire begins the end of a deleted queue from which messages still leave (Config.Draining).

@@ -81,6 +81,7 @@ func (h *Host) Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, erro
 			return slices.Repeat([]meta.Reply{r}, len(cmds)), nil
 		}
 	}
+	defer h.rest(ctx, cmds)()
 	return h.cat.do(ctx, cmds)
 }
 

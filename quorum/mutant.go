@@ -28,4 +28,6 @@ const (
 	mutantOpenTxsForgotten
 	mutantNothingDrains
 	mutantDrainingForEver
+	mutantGoneRelayHas
+	mutantRelayRestless
 )

@@ -656,8 +656,15 @@ func (p *pipeline) closeUnknown(id queue.SessionID) {
 	p.mu.Unlock()
 }
 
-// end is called when the catalogue says that the queue is gone: everything unanswered is completed with CodeGone.
-func (p *pipeline) end() { p.finish(queue.CodeGone, true) }
+// end is called when the catalogue says that the queue is gone: everything unanswered is completed with CodeGone. From a relay it is not: what it has not taken by then would have gone on to queues that
+// are there, and may not be confirmed.
+func (p *pipeline) end(q *meta.Queue) {
+	code := queue.CodeGone
+	if _, isRelay := q.RelayOf(); isRelay && mutant != mutantGoneRelayHas {
+		code = queue.CodeUnavailable
+	}
+	p.finish(code, true)
+}
 
 // fail is called when this node's boot was declared dead: nothing that waits is known to be stored.
 func (p *pipeline) fail() { p.finish(queue.CodeUnavailable, false) }
@@ -668,7 +675,7 @@ func (p *pipeline) finish(code queue.Code, gone bool) {
 		p.mu.Unlock()
 		return
 	}
-	p.gone, p.fenced = true, !gone
+	p.gone, p.fenced = true, code != queue.CodeGone
 	rest := append(append([]*batch(nil), p.flight...), p.full...)
 	if p.open != nil {
 		rest = append(rest, p.open)
@@ -676,7 +683,7 @@ func (p *pipeline) finish(code queue.Code, gone bool) {
 	p.flight, p.full, p.open, p.target = nil, nil, nil, nil
 	p.oldest.Store(0)
 	p.mu.Unlock()
-	if gone {
+	if code == queue.CodeGone {
 		p.all.end(queue.CodeOK)
 	} else {
 		p.all.end(code)

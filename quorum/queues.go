@@ -317,7 +317,7 @@ func (h *Host) remove(q *meta.Queue) {
 	if run != nil {
 		run.close()
 	}
-	s.pipe.end()
+	s.pipe.end(q)
 	if g, ok := run.(*group); ok {
 		h.workers.Add(1)
 		go func() {
@@ -333,7 +333,7 @@ func (h *Host) drain(q *meta.Queue) {
 	if err != nil {
 		return
 	}
-	s.pipe.end()
+	s.pipe.end(q)
 	if _, member := q.MemberOn(h.node); member {
 		h.touch(q.ID) // it may have nothing to do any more, which its leader alone knows
 	}
@@ -371,12 +371,21 @@ func (h *Host) mayHaveLetters(id meta.QueueID) bool {
 		if run.leads() {
 			return run.status().Counts.Dead > 0
 		}
-	case nil: // a queue that nobody has used yet has nothing
-		if _, member := q.MemberOn(h.node); member && !hasQueueDir(h, id) {
+	case nil:
+		if h.neverUsed(q) {
 			return false
 		}
 	}
 	return q.Durable
+}
+
+// neverUsed tells whether this node knows that nobody has used a queue yet, so that it has nothing.
+func (h *Host) neverUsed(q *meta.Queue) bool {
+	if v, ok := h.slots.Load(q.ID); ok && v.(*slot).runner() != nil {
+		return false
+	}
+	_, member := q.MemberOn(h.node)
+	return member && !hasQueueDir(h, q.ID)
 }
 
 // removeData stops a replica of a deleted queue and removes what it kept. If the node stops before the end, the next start goes on (sweepUnknown).

@@ -11,6 +11,10 @@ const (
 	// UnsealAskMillis is how often the leader of a sealed queue asks the catalogue whether the delete was given up. Used by quorum.
 	UnsealAskMillis = 2_000
 
+	// RelayRestMillis is how long the delete of an exchange waits at most until its relay has found targets for all that it took, RelayLookMillis how often it looks. Used by quorum.
+	RelayRestMillis = 1_000
+	RelayLookMillis = 5
+
 	// CheckpointLogBytes is how much log a queue writes before its next checkpoint. Used by quorum.
 	CheckpointLogBytes = 64 << 20
 

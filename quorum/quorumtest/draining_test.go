@@ -125,3 +125,79 @@ func TestQueueWithoutLettersGoesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestDeletedExchangeBreaksItsWord: an exchange is deleted, by a node that leads its relay and one that has nothing of it, while its target takes nothing; what it has confirmed
+// arrives though its leader dies.
+func TestDeletedExchangeBreaksItsWord(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 16 << 10}, func(c *Cluster) {
+		const many = 300
+		for round := range 2 {
+			relay, target := c.delayedExchange("passed", "fanout"), c.declareWith("target", nil)
+			c.bindTo("passed", "target")
+			p := c.newPost(c.Node(4))
+			p.send(relay, 1)
+			c.once(relay, target, 1)
+			c.SetRaftFaults(blocked(target))
+			p.okay = 0
+			p.send(relay, many)
+			leader := c.AwaitLeader(relay)
+			at := []*Node{leader, c.Node(4)}[round]
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			_, err := at.Host().Do(ctx, meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: "passed"}})
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q := at.Host().Catalogue().View.QueueByID(relay); q == nil || !q.IsDraining() {
+				t.Fatalf("the relay of a deleted exchange is %+v", q)
+			}
+			c.Pass(time.Second)
+			leader.Kill()
+			c.Pass(3 * time.Second)
+			leader.Start()
+			c.SetRaftFaults(RaftFaults{})
+			c.Until(30*time.Second, "the relay is gone", func() bool { return c.Live()[0].Host().Catalogue().View.QueueByID(relay) == nil })
+			c.Until(10*time.Second, "all is there", func() bool { return c.Counts(target).Ready == many+1 })
+			c.drop(target)
+		}
+	})
+}
+
+// TestExchangeDeletedUnderItsPublisher: messages come while an exchange is deleted, by a node that leads its relay and one that has nothing of it. All that count as done are in the target.
+func TestExchangeDeletedUnderItsPublisher(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		const runs, many = 60, 10
+		for round := range 6 {
+			relay, target := c.delayedExchange("passed", "fanout"), c.declareWith("target", nil)
+			c.bindTo("passed", "target")
+			p := c.newPost(c.Node(4))
+			p.send(relay, 1)
+			c.once(relay, target, 1)
+			at := []*Node{c.AwaitLeader(relay), c.Node(4)}[round%2]
+			deleted := make(chan error, 1)
+			for run := range runs {
+				if run == runs/2+round {
+					go func() {
+						_, err := at.Host().Do(context.Background(), meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: "passed"}})
+						deleted <- err
+					}()
+				}
+				p.submit(relay, many)
+				c.Pass(300 * time.Microsecond)
+			}
+			if err := <-deleted; err != nil {
+				t.Fatal(err)
+			}
+			c.Until(30*time.Second, "the relay is gone", func() bool { return c.Live()[0].Host().Catalogue().View.QueueByID(relay) == nil })
+			c.Pass(2 * time.Second)
+			done, there := uint64(p.count(&p.okay)), c.Counts(target).Ready
+			if done > there {
+				t.Errorf("round %d: %d messages count as done, and %d arrived", round, done, there)
+			}
+			if done < runs*many/4 || done >= runs*many {
+				t.Errorf("round %d: %d messages are done, which tests nothing", round, done)
+			}
+			c.drop(target)
+		}
+	})
+}

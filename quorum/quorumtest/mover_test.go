@@ -38,7 +38,7 @@ func (p *post) Completed(_ meta.QueueID, done []quorum.Completion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range done {
-		if d.Reply.Code == queue.CodeOK {
+		if d.Reply.Code == queue.CodeOK || d.Reply.Code == queue.CodeGone { // what was for a queue that is gone is confirmed
 			p.okay++
 		}
 	}
@@ -83,14 +83,27 @@ func (c *Cluster) newPost(at *Node) *post {
 // send publishes messages 0, 1, ... of some bytes and waits until all are confirmed.
 func (p *post) send(q meta.QueueID, many int) {
 	p.c.T.Helper()
+	if taken := p.submit(q, many); taken < many {
+		p.c.T.Fatalf("only %d were taken", taken)
+	}
+	p.c.Until(5*time.Second, "all is confirmed", func() bool { return p.count(&p.okay) == many })
+}
+
+// submit hands in messages, and tells how many are under way.
+func (p *post) submit(q meta.QueueID, many int) (taken int) {
 	for n := range many {
 		env := message.Append(nil, &message.Envelope{RoutingKey: []byte("source"), Properties: []byte{0, 0}, Carriage: p.carriage, Body: strconv.AppendInt(nil, int64(n), 10)})
-		if err := p.session.Submit(q, &queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: 8, Envelope: env}, uint64(n+1)); err != nil {
-			p.c.T.Fatal(err)
+		switch err := p.session.Submit(q, &queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: 8, Envelope: env}, uint64(n+1)); err {
+		case nil:
+			taken++
+		case quorum.ErrNoQueue:
+			p.mu.Lock()
+			p.okay++ // as above
+			p.mu.Unlock()
 		}
 	}
 	p.session.Flush()
-	p.c.Until(5*time.Second, "all is confirmed", func() bool { return p.count(&p.okay) == many })
+	return taken
 }
 
 func (p *post) count(n *int) int {

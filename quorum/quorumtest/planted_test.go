@@ -69,6 +69,8 @@ var planted = []struct {
 	{"open transactions are forgotten", inQuorum, 22, "^TestDeadCoordinatorLeavesHalfATransaction$", `in vain`},
 	{"a deleted queue takes its dead letters along", inQuorum, 23, "^TestLettersOfDeletedQueueAreLost$", `the deleted queue is`},
 	{"a deleted queue stays though all has left it", inQuorum, 24, "^TestLettersOfDeletedQueueAreLost$", `in vain`},
+	{"what comes as an exchange is deleted counts as done", inQuorum, 25, "^TestExchangeDeletedUnderItsPublisher$", `count as done`},
+	{"an exchange is deleted while messages look for their targets", inQuorum, 26, "^TestExchangeDeletedUnderItsPublisher$", `count as done`},
 	{"a moved message is dropped before its target has it", inQuorum, 19, "^TestMovedComeTwiceOrNever$", `in vain|is there 0 times`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }
