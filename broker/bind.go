@@ -18,7 +18,7 @@ func (ch *channel) ExchangeDeclare(m amqp.ExchangeDeclare) error {
 		if err := ch.mayAny(what); err != nil {
 			return err
 		}
-		if ch.view().Exchange(ch.c.vhost, m.Exchange) == nil {
+		if ch.findExchange(m.Exchange) == nil {
 			return errNotFound(what)
 		}
 		ch.replyUnless(m.NoWait, &amqp.ExchangeDeclareOk{})
@@ -77,7 +77,7 @@ func (ch *channel) ExchangeDelete(m amqp.ExchangeDelete) error {
 	if err := ch.may(meta.Configure, what); err != nil {
 		return err
 	}
-	if ch.view().Exchange(ch.c.vhost, m.Exchange) == nil {
+	if ch.findExchange(m.Exchange) == nil {
 		ch.replyUnless(m.NoWait, &amqp.ExchangeDeleteOk{})
 		return nil
 	}
@@ -152,10 +152,13 @@ func (ch *channel) changeBinding(op meta.Op, b *meta.Binding, noWait bool, ok am
 	}
 	cmd := meta.Command{Op: op, Binding: *b}
 	r := ch.view().Check(&cmd)
+	missing := op == meta.OpUnbind && !ch.view().HasBinding(b)
+	if (r.Reason != meta.ReasonOK || missing) && ch.awaitsLease() { // as findQueue
+		r, missing = ch.view().Check(&cmd), op == meta.OpUnbind && !ch.view().HasBinding(b)
+	}
 	if r.Reason != meta.ReasonOK {
 		return errReason(&r, destination)
 	}
-	missing := op == meta.OpUnbind && !ch.view().HasBinding(b)
 	if b.Kind == meta.ToQueue && !missing {
 		if q := ch.view().Queue(b.VHost, b.Destination); q != nil && q.LockedFor(ch.c.owner) {
 			return errLocked(destination)

@@ -24,6 +24,27 @@ func plainName(name string) string {
 
 func (ch *channel) view() *meta.View { return ch.c.b.host.Catalogue().View }
 
+// findQueue looks for a queue. A node without a lease may not have heard of one that others were told of: then it waits for a lease and looks again before it says that there is none (PROTOCOL 5).
+func (ch *channel) findQueue(name string) *meta.Queue {
+	q := ch.view().Queue(ch.c.vhost, name)
+	if q == nil && ch.awaitsLease() {
+		q = ch.view().Queue(ch.c.vhost, name)
+	}
+	return q
+}
+
+// findExchange looks for an exchange, as findQueue does.
+func (ch *channel) findExchange(name string) *meta.Exchange {
+	x := ch.view().Exchange(ch.c.vhost, name)
+	if x == nil && ch.awaitsLease() {
+		x = ch.view().Exchange(ch.c.vhost, name)
+	}
+	return x
+}
+
+// awaitsLease tells whether the node had no lease and has one now, so that it pays to look again.
+func (ch *channel) awaitsLease() bool { return !ch.c.b.leased() && ch.awaitLease() }
+
 // queueName resolves an empty name: the last queue declared on the channel.
 func (ch *channel) queueName(name string) (string, error) {
 	if name != "" {
@@ -45,7 +66,7 @@ func (ch *channel) openQueue(name string, access meta.Access) (*meta.Queue, erro
 	if err := ch.may(access, what); err != nil {
 		return nil, err
 	}
-	q := ch.view().Queue(ch.c.vhost, name)
+	q := ch.findQueue(name)
 	switch {
 	case q == nil:
 		return nil, errNotFound(what)
@@ -157,7 +178,7 @@ func (ch *channel) declarePassive(m *amqp.QueueDeclare) error {
 	if err := ch.mayAny(what); err != nil {
 		return err
 	}
-	q := ch.view().Queue(ch.c.vhost, name)
+	q := ch.findQueue(name)
 	switch {
 	case q == nil:
 		return errNotFound(what)
@@ -212,7 +233,7 @@ func (ch *channel) QueueDelete(m amqp.QueueDelete) error {
 	if err := ch.may(meta.Configure, what); err != nil {
 		return err
 	}
-	q := ch.view().Queue(ch.c.vhost, name)
+	q := ch.findQueue(name)
 	if q == nil {
 		ch.replyUnless(m.NoWait, &amqp.QueueDeleteOk{})
 		return nil

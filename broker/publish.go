@@ -282,7 +282,10 @@ func (ch *channel) aim(name []byte) error {
 		return err
 	}
 	x := p.catalogue.View.Exchange(ch.c.vhost, what)
-	if x == nil {
+	switch {
+	case x == nil && ch.awaitsLease(): // as findQueue
+		return ch.aim(name)
+	case x == nil:
 		return errNotFound(exchangeResource(ch.c.vhost, what))
 	}
 	p.topic = topicGuard{pattern: ch.access.current(ch.c).Topic(meta.Write, x), last: p.topic.last[:0]}

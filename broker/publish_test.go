@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/warrenmq/warren/amqp"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/quorum"
 )
 
 func (c *rawClient) declare(queue string, arguments ...amqp.Field) {
@@ -252,6 +255,60 @@ type leasedHost struct {
 func (h *leasedHost) Leased() bool {
 	h.asked++
 	return h.asked > 2
+}
+
+// lateHost has a catalogue without anything that clients made, until it gets a lease.
+type lateHost struct {
+	Host
+	leased atomic.Bool
+	before atomic.Pointer[quorum.Catalogue]
+	looked atomic.Int32
+}
+
+func (h *lateHost) Leased() bool { return h.leased.Load() }
+
+func (h *lateHost) Catalogue() *quorum.Catalogue {
+	before := h.before.Load()
+	if before == nil || h.leased.Load() {
+		return h.Host.Catalogue()
+	}
+	h.looked.Add(1)
+	return before
+}
+
+// TestNotFoundOnlyWithALease: what was declared on another node is not known here yet. A client that was told of it there must not hear that it is not there.
+func TestNotFoundOnlyWithALease(t *testing.T) {
+	for what, c := range map[string]struct {
+		ask  amqp.Method
+		want string
+	}{
+		"consume":          {&amqp.BasicConsume{Queue: "q", ConsumerTag: "c"}, `basic.consume-ok consumer-tag="c"`},
+		"get":              {&amqp.BasicGet{Queue: "q"}, "basic.get-empty"},
+		"passive queue":    {&amqp.QueueDeclare{Queue: "q", Passive: true}, `queue.declare-ok queue="q" message-count=0 consumer-count=0`},
+		"passive exchange": {&amqp.ExchangeDeclare{Exchange: "x", Passive: true}, "exchange.declare-ok"},
+		"bind":             {&amqp.QueueBind{Queue: "q", Exchange: "x", RoutingKey: "k"}, "queue.bind-ok"},
+		"unbind":           {&amqp.QueueUnbind{Queue: "q", Exchange: "x", RoutingKey: "k"}, "queue.unbind-ok"},
+		"delete":           {&amqp.QueueDelete{Queue: "q"}, "queue.delete-ok message-count=0"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := new(lateHost)
+			b := startBroker(t, func(o *Options) { h.Host, o.Host = o.Host, h })
+			h.leased.Store(true)
+			before := h.Host.Catalogue()
+			r := b.open()
+			r.declare("q")
+			r.call(1, &amqp.ExchangeDeclare{Exchange: "x", Type: "direct"}, "exchange.declare-ok")
+			h.before.Store(before)
+			h.leased.Store(false)
+			looked := h.looked.Load()
+			r.send(1, c.ask)
+			for h.looked.Load() == looked {
+				runtime.Gosched()
+			}
+			h.leased.Store(true)
+			r.expect(c.want)
+		})
+	}
 }
 
 // TestBlindCopyAfterWaitingForALease: the message is routed twice then, and its hidden keys must count the second time, too.
