@@ -61,7 +61,7 @@ const (
 	mutantDrainingDies
 	mutantTxForgetsLate
 	mutantOutboxUnbounded
-	mutantTxEntersFirst
+	mutantTxKeepsIDs
 	mutantMovedLostWithTarget
 	mutantDrainingRelays
 	mutantsEnd

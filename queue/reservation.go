@@ -158,9 +158,15 @@ func (m *Machine) endReservation(i int, commit bool, out []Effect) []Effect {
 			r.messages = nil
 		}
 		for k := range r.settled {
+			if r.settled[k].outcome.ends() && mutant != mutantTxKeepsIDs {
+				m.freeID(r.settled[k].record.seq)
+			}
+		}
+		out = m.enter(r.messages, out)
+		for k := range r.settled {
 			out = m.finish(&r.settled[k].record, r.settled[k].outcome, out)
 		}
-		return m.enter(r.messages, out)
+		return out
 	}
 	m.discard(r.messages)
 	for k := range r.settled {

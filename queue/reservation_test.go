@@ -76,9 +76,12 @@ func (o *oracle) endReserved(id TxID, commit bool) bool {
 	delete(o.reserved, id)
 	if commit {
 		for i, x := range r.settled {
-			o.settleAs(x, r.outcomes[i])
+			x.holds = x.holds && r.outcomes[i] != OutcomeAck && r.outcomes[i] != OutcomeDiscard
 		}
 		o.enterAll(r.messages)
+		for i, x := range r.settled {
+			o.settleAs(x, r.outcomes[i])
+		}
 		return true
 	}
 	for _, x := range r.messages {

@@ -111,17 +111,36 @@ func (m *Machine) commitTx(p *pipeline, cmd *Command, out []Effect) (Reply, []Ef
 	return Reply{}, out
 }
 
-// carryOut has a transaction take effect: first what it settles, so that a message may take the place, and the id, of the one that it answers.
+// carryOut has a transaction take effect: its messages first, as in RabbitMQ, but one may take the id of a message that the transaction ends.
 func (m *Machine) carryOut(s *session, t *tx, out []Effect) []Effect {
-	if mutant == mutantTxEntersFirst {
-		out = m.enter(t.messages, out)
-		t.messages = nil
+	for i := range t.settlements {
+		m.freeIDs(s, &t.settlements[i])
 	}
+	out = m.enter(t.messages, out)
 	for i := range t.settlements {
 		_, out = m.settleRange(s, &t.settlements[i], out)
 	}
-	return m.enter(t.messages, out)
+	return out
 }
+
+// freeIDs has the messages that a settlement is about to end hold their ids no longer.
+func (m *Machine) freeIDs(s *session, r *settlement) {
+	if m.dedup.ids == nil || !r.outcome.ends() || mutant == mutantTxKeepsIDs {
+		return
+	}
+	for d := r.from; ; d++ {
+		var page *page
+		if d, page = s.out.next(d); page == nil || d > r.to {
+			return
+		}
+		if x := page.at(d); (r.consumer == 0 || x.consumer == r.consumer) && !x.isNoAck() {
+			m.freeID(x.seq)
+		}
+	}
+}
+
+// ends tells whether a message leaves the queue by an outcome.
+func (o Outcome) ends() bool { return o == OutcomeAck || o == OutcomeDiscard }
 
 // enter has staged messages become messages of the queue, but for duplicates.
 func (m *Machine) enter(messages []record, out []Effect) []Effect {

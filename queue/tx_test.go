@@ -195,13 +195,20 @@ func (o *oracle) commit(p *oPipeline, s *oSession, c *Command) Reply {
 		o.prepare(id, s, c)
 	default:
 		for _, settle := range s.staged {
-			if settle.Op == OpTxSettle {
-				o.settle(s, settle)
+			if settle.Op == OpTxSettle && (settle.Outcome == OutcomeAck || settle.Outcome == OutcomeDiscard) {
+				for _, x := range o.outstanding(s, settle.From, settle.To) {
+					x.holds = x.holds && (x.noAck || settle.Consumer != 0 && settle.Consumer != x.consumer)
+				}
 			}
 		}
 		o.enterAll(s.stagedAs)
 		if c.Op == OpTxDecide {
 			o.decide(id, c)
+		}
+		for _, settle := range s.staged {
+			if settle.Op == OpTxSettle {
+				o.settle(s, settle)
+			}
 		}
 		s.stagedAs = nil
 	}
