@@ -112,6 +112,7 @@ func (g *generator) tx(id PipelineID) []Command {
 		}
 		many = append(many, c)
 	}
+	many = append(many, g.answer(id, session, n)...)
 	if g.IntN(3) > 0 || len(many) == 0 {
 		count := staged + uint64(len(many))
 		c := Command{Op: OpTxCommit, Session: session, Tx: n, To: count - min(count, uint64(g.IntN(6)/5))}
@@ -129,6 +130,27 @@ func (g *generator) tx(id PipelineID) []Command {
 		}
 	}
 	return many
+}
+
+// answer acknowledges, now and then, a message that holds an id, and publishes another one with it.
+func (g *generator) answer(id PipelineID, session SessionID, n TxNumber) []Command {
+	p := g.o.pipeline(id)
+	if p == nil || !g.dedup || g.IntN(3) > 0 {
+		return nil
+	}
+	s := g.o.session(p, session)
+	if s == nil {
+		return nil
+	}
+	for _, x := range g.o.outstanding(s, 1, s.lastD) {
+		if x.holds && !x.noAck {
+			return []Command{
+				{Op: OpTxSettle, Session: session, Tx: n, Outcome: OutcomeAck, From: x.d, To: x.d},
+				{Op: OpTxEnqueue, Session: session, Tx: n, Flags: FlagDedup, ID: x.id},
+			}
+		}
+	}
+	return nil
 }
 
 func (o *oracle) stage(p *oPipeline, s *oSession, c *Command, index uint32) Reply {
