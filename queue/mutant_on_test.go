@@ -7,13 +7,16 @@ import (
 	"testing"
 )
 
+// mutantSeeds is how many histories may pass before one must find a planted bug; most are found by the first hundred.
+const mutantSeeds = 8 * modelSeedsDefault
+
 // TestMutants turns on each planted bug and wants the random histories to find it. It runs in a build of its own, started by TestPlantedBugsAreFound.
 func TestMutants(t *testing.T) {
 	defer func() { mutant = mutantNone }()
 	for bug := mutantNone + 1; bug < mutantsEnd; bug++ {
 		t.Run(fmt.Sprint(bug), func(t *testing.T) {
 			mutant = bug
-			for seed := range uint64(modelSeedsDefault) {
+			for seed := range uint64(mutantSeeds) {
 				if h := generate(seed); h.fails() {
 					small, err := h.shrink()
 					t.Logf("found by seed %d: %v\n%s", seed, err, small)
