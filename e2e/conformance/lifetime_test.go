@@ -75,8 +75,10 @@ func TestQueueExpires(t *testing.T) {
 		}
 		settled(t, m.ch.Cancel(kind, false))
 	}
-	for _, q := range queues {
-		m.goes(t, q, used)
+	for _, kind := range kinds {
+		for _, use := range []string{"declare", "get", "consume"} {
+			m.goes(t, queues[use+kind], used)
+		}
 	}
 }
 
