@@ -38,15 +38,13 @@ func (o *oracle) move(c *Command) Reply {
 	return Reply{A: moved}
 }
 
-func (o *oracle) scan(priority int, after Seq, count int) string {
-	var b strings.Builder
+func (o *oracle) scan(priority int, after Seq, count int) (list []Peeked) {
 	for _, x := range o.in(oReady) {
-		if count > 0 && (int(x.priority) < priority || int(x.priority) == priority && x.at > after) {
-			b.WriteString(peekString([]Peeked{x.peeked()}))
-			count--
+		if len(list) < count && (int(x.priority) < priority || int(x.priority) == priority && x.at > after) {
+			list = append(list, x.peeked())
 		}
 	}
-	return b.String()
+	return list
 }
 
 // move makes a random OpMove.

@@ -4,6 +4,7 @@ package queue
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
 )
 
@@ -13,11 +14,12 @@ const mutantSeeds = 8 * modelSeedsDefault
 // TestMutants turns on each planted bug and wants the random histories to find it. It runs in a build of its own, started by TestPlantedBugsAreFound.
 func TestMutants(t *testing.T) {
 	defer func() { mutant = mutantNone }()
+	defer debug.SetGCPercent(debug.SetGCPercent(modelGCPercent))
 	for bug := mutantNone + 1; bug < mutantsEnd; bug++ {
 		t.Run(fmt.Sprint(bug), func(t *testing.T) {
 			mutant = bug
 			for seed := range uint64(mutantSeeds) {
-				if h := generate(seed); h.fails() {
+				if h := explored(seed); h != nil {
 					small, err := h.shrink()
 					t.Logf("found by seed %d: %v\n%s", seed, err, small)
 					return
@@ -28,12 +30,16 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// fails runs the history; a panic is a failure, too.
-func (h *history) fails() (failed bool) {
+// explored returns the history of a seed if it fails, nil if it passes; a panic is a failure, too.
+func explored(seed uint64) (failed *history) {
 	defer func() {
 		if recover() != nil {
-			failed = true
+			failed = generate(seed)
 		}
 	}()
-	return h.run() != nil
+	h, err := explore(seed)
+	if err == nil {
+		return nil
+	}
+	return h
 }

@@ -4,7 +4,7 @@ package queue
 
 func (o *oracle) begin() {
 	o.out, o.returns, o.gathers, o.releases, o.assign = nil, o.b.returns, o.b.gathers, o.b.releases, o.b.assignments
-	o.deaths = o.b.deaths
+	o.deaths, o.lists = o.b.deaths, o.lists[:0]
 }
 
 // see takes over the time of an entry.
@@ -143,7 +143,7 @@ func (o *oracle) seal(cond Condition) Reply {
 		return Reply{Code: CodeInUse}
 	case cond&IfUnused != 0 && len(o.consumers) > 0, cond&IfAutoDelete != 0 && (!o.cfg.AutoDelete || !o.hadConsumer || len(o.consumers) > 0):
 		return Reply{Code: CodeInUse}
-	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0, cond&IfAutoDelete != 0 && len(o.in(oReturning)) > 0:
+	case cond&IfEmpty != 0 && ready+c.Unacked+o.fetched()+uint64(o.count(oStaged))+c.Delayed > 0, cond&IfAutoDelete != 0 && o.count(oReturning) > 0:
 		return Reply{Code: CodeNotEmpty}
 	case len(o.decided) > 0:
 		return Reply{Code: CodeDeciding}
@@ -157,7 +157,7 @@ func (o *oracle) seal(cond Condition) Reply {
 			ready++
 		}
 	}
-	return Reply{A: o.seals, B: ready, C: uint64(len(o.in(oDead)))}
+	return Reply{A: o.seals, B: ready, C: uint64(o.count(oDead))}
 }
 
 // fetched counts what is outstanding without acknowledgement.
@@ -173,7 +173,7 @@ func (o *oracle) fetched() (n uint64) {
 func (o *oracle) isUnused() bool {
 	expires, ok := o.cfg.Expires.Get()
 	c := o.sum()
-	return ok && len(o.consumers) == 0 && !o.cfg.Draining && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(len(o.in(oStaged)))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
+	return ok && len(o.consumers) == 0 && !o.cfg.Draining && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(o.count(oStaged))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
 }
 
 func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
@@ -265,7 +265,7 @@ func (o *oracle) sync(p *oPipeline, answered uint64, marks map[SessionID]uint64)
 			}
 		}
 		if s.wants {
-			sy.Ready = max(1, uint64(len(o.in(oReady))))
+			sy.Ready = max(1, uint64(o.count(oReady)))
 		}
 		for _, k := range o.consumers {
 			if k.session == s {
@@ -293,7 +293,7 @@ func (o *oracle) hasWork() bool {
 		}
 	}
 	_, k := o.assignable()
-	return len(o.dropped) > 0 || len(o.in(oReturning)) > 0 || k != nil || o.mustGo() != nil || len(o.dueNow()) > 0
+	return len(o.dropped) > 0 || o.count(oReturning) > 0 || k != nil || o.mustGo() != nil || len(o.dueNow()) > 0
 }
 
 // nextDeath is when the next message expires, 0 if none does.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -32,11 +33,18 @@ func (o *oracle) parcel(n uint64) *oMessage {
 	return nil
 }
 
+// sent lists what is in the outbox by its number.
+func (o *oracle) sent() []*oMessage {
+	xs := o.in(oDead)
+	slices.SortFunc(xs, func(a, b *oMessage) int { return cmp.Compare(a.n, b.n) })
+	return xs
+}
+
 // unresolved lists the numbers of those without targets.
 func (o *oracle) unresolved() (list []uint64) {
-	for n := uint64(1); n <= o.parcels; n++ {
-		if x := o.parcel(n); x != nil && x.left == 0 {
-			list = append(list, n)
+	for _, x := range o.sent() {
+		if x.left == 0 {
+			list = append(list, x.n)
 		}
 	}
 	return list
@@ -135,10 +143,8 @@ func (o *oracle) runOf(c *Command) Reply {
 
 func (o *oracle) outboxString() string {
 	var parts []string
-	for n := uint64(1); n <= o.parcels; n++ {
-		if x := o.parcel(n); x != nil {
-			parts = append(parts, fmt.Sprintf("%d:#%d %s", n, x.seq, x.reason))
-		}
+	for _, x := range o.sent() {
+		parts = append(parts, fmt.Sprintf("%d:#%d %s", x.n, x.seq, x.reason))
 	}
 	var targets []QueueID
 	for t := range o.lanes {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -109,6 +110,7 @@ type oracle struct {
 	orphaned                           bool
 	window                             []oID
 	out                                []Effect
+	lists                              []*oMessage // where the lists of this step stand (in)
 }
 
 func newOracle(b bounds) *oracle {
@@ -184,7 +186,7 @@ func (o *oracle) command(p *oPipeline, c *Command, index uint32) Reply {
 			o.wake()
 			o.assignAll()
 			reply := Reply{A: uint64(o.unsettled(s))}
-			if n := len(o.in(oReady)); n > 0 && o.hungry(s) {
+			if n := o.count(oReady); n > 0 && o.hungry(s) {
 				s.wants, reply.B = true, uint64(n)
 			}
 			return reply
@@ -261,7 +263,7 @@ func (o *oracle) relay(x *oMessage) {
 
 // taker is who gets a message without waiting.
 func (o *oracle) taker(x *oMessage) *oConsumer {
-	if len(o.in(oReady)) > 0 || o.sealed || x.later || o.cfg.Relay || o.assign == 0 {
+	if o.count(oReady) > 0 || o.sealed || x.later || o.cfg.Relay || o.assign == 0 {
 		return nil
 	}
 	return o.chosen(x)
@@ -295,7 +297,7 @@ func (o *oracle) die(x *oMessage, reason Reason) {
 	o.emit(Effect{Kind: KindDead, Seq: x.seq, Reason: reason})
 }
 
-func (o *oracle) outboxIsFull() bool { return uint64(len(o.in(oDead))) >= o.b.letters }
+func (o *oracle) outboxIsFull() bool { return uint64(o.count(oDead)) >= o.b.letters }
 
 // due lists the ready messages whose time is over: those of their own by that time, then those that the queue does not keep longer.
 func (o *oracle) dueNow() []*oMessage {
@@ -309,9 +311,7 @@ func (o *oracle) dueNow() []*oMessage {
 			late = append(late, x)
 		}
 	}
-	sort.SliceStable(own, func(i, j int) bool {
-		return own[i].due < own[j].due || own[i].due == own[j].due && own[i].at < own[j].at
-	})
+	slices.SortFunc(own, func(a, b *oMessage) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.at, b.at)) })
 	return append(own, late...)
 }
 
@@ -367,9 +367,7 @@ func (o *oracle) wake() {
 // asleep lists the delayed messages in the order in which they are to be ready.
 func (o *oracle) asleep() []*oMessage {
 	xs := o.in(oDelayed)
-	sort.Slice(xs, func(i, j int) bool {
-		return xs[i].until < xs[j].until || xs[i].until == xs[j].until && xs[i].seq < xs[j].seq
-	})
+	slices.SortFunc(xs, func(a, b *oMessage) int { return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.seq, b.seq)) })
 	return xs
 }
 
@@ -499,8 +497,8 @@ func (o *oracle) removeConsumers(goes func(*oConsumer) bool) {
 
 // load is what a consumer has outstanding.
 func (o *oracle) load(k *oConsumer) (unsettled uint32, undrained, bytes uint64) {
-	for _, x := range o.in(oOut) {
-		if x.session != k.session || x.consumer != k.id {
+	for _, x := range o.messages {
+		if x.place != oOut || x.session != k.session || x.consumer != k.id {
 			continue
 		}
 		if !x.noAck {
@@ -582,19 +580,14 @@ func (o *oracle) holds(k *oConsumer) uint32 {
 // takeTurns takes consumers that lost their credit, or are gone, out of the turn and puts those that got some behind the others.
 func (o *oracle) takeTurns() {
 	o.elect()
-	has := map[*oConsumer]bool{}
-	for _, k := range o.consumers {
-		has[k] = o.credit(k)
-	}
 	var turn []*oConsumer
 	for _, k := range o.turn {
-		if has[k] {
+		if slices.Contains(o.consumers, k) && o.credit(k) {
 			turn = append(turn, k)
-			has[k] = false
 		}
 	}
 	for _, k := range o.consumers {
-		if has[k] {
+		if !slices.Contains(o.turn, k) && o.credit(k) {
 			turn = append(turn, k)
 		}
 	}
@@ -613,18 +606,32 @@ func (o *oracle) chosen(x *oMessage) *oConsumer {
 	return best
 }
 
-// in returns the messages of a place in order of position.
+// in returns the messages of a place in order of position. The list is good until the next step begins.
 func (o *oracle) in(place oPlace) []*oMessage {
-	var xs []*oMessage
+	from := len(o.lists)
 	for _, x := range o.messages {
 		if x.place == place {
-			xs = append(xs, x)
+			o.lists = append(o.lists, x)
 		}
 	}
-	sort.Slice(xs, func(i, j int) bool {
-		return xs[i].priority > xs[j].priority || xs[i].priority == xs[j].priority && xs[i].at < xs[j].at
+	xs := o.lists[from:len(o.lists):len(o.lists)]
+	slices.SortFunc(xs, func(a, b *oMessage) int {
+		if a.priority != b.priority {
+			return int(b.priority) - int(a.priority)
+		}
+		return cmp.Compare(a.at, b.at)
 	})
 	return xs
+}
+
+// count is how many messages there are in a place.
+func (o *oracle) count(place oPlace) (n int) {
+	for _, x := range o.messages {
+		if x.place == place {
+			n++
+		}
+	}
+	return n
 }
 
 func (o *oracle) assignable() (*oMessage, *oConsumer) {
@@ -646,7 +653,7 @@ func (o *oracle) after() {
 	if ready := o.in(oReady); len(ready) > 0 && !o.sealed {
 		o.tell(uint32(len(ready)))
 	}
-	if o.due && len(o.in(oReturning)) == 0 {
+	if o.due && o.count(oReturning) == 0 {
 		o.due = false
 		o.emit(Effect{Kind: KindUnused})
 	}
@@ -760,12 +767,12 @@ func (o *oracle) get(p *oPipeline, s *oSession, noAck bool, id SessionID) Reply 
 // outstanding returns the deliveries of a session in from..to by d.
 func (o *oracle) outstanding(s *oSession, from, to uint64) []*oMessage {
 	var xs []*oMessage
-	for _, x := range o.in(oOut) {
-		if x.session == s && x.d >= from && x.d <= to {
+	for _, x := range o.messages {
+		if x.place == oOut && x.session == s && x.d >= from && x.d <= to {
 			xs = append(xs, x)
 		}
 	}
-	sort.Slice(xs, func(i, j int) bool { return xs[i].d < xs[j].d })
+	slices.SortFunc(xs, func(a, b *oMessage) int { return cmp.Compare(a.d, b.d) })
 	return xs
 }
 

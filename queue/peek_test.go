@@ -43,8 +43,7 @@ func (o *oracle) byPlace() []*oMessage {
 }
 
 // peekDelayed is what a look at the delayed messages should show.
-func (o *oracle) peekDelayed(until int64, seq Seq, count int) string {
-	var list []Peeked
+func (o *oracle) peekDelayed(until int64, seq Seq, count int) (list []Peeked) {
 	for _, x := range o.asleep() {
 		if len(list) == count || x.until < until || x.until == until && x.seq < seq {
 			continue
@@ -55,7 +54,7 @@ func (o *oracle) peekDelayed(until int64, seq Seq, count int) string {
 		}
 		list = append(list, y)
 	}
-	return peekString(list)
+	return list
 }
 
 // priorityCounts counts the ready messages by priority.
@@ -70,7 +69,7 @@ func (o *oracle) priorityCounts() (counts []uint64) {
 }
 
 // peek is what a look should show: a part of the oracle's list.
-func (o *oracle) peek(unacked bool, offset, count int) string {
+func (o *oracle) peek(unacked bool, offset, count int) []Peeked {
 	var list []Peeked
 	xs := o.in(oReady)
 	if unacked {
@@ -88,7 +87,7 @@ func (o *oracle) peek(unacked bool, offset, count int) string {
 		list = append(list, y)
 	}
 	from := min(offset, len(list))
-	return peekString(list[from:min(from+count, len(list))])
+	return list[from:min(from+count, len(list))]
 }
 
 // comparePeeks holds looks at a machine against the oracle's. That they change nothing shows in the snapshots, which are compared with those of a machine that nobody looks at.
@@ -103,20 +102,20 @@ func comparePeeks(m *Machine, o *oracle) error {
 		if unacked {
 			look = m.PeekUnacked
 		}
-		if got, want := peekString(look(offset, count)), o.peek(unacked, offset, count); got != want {
-			return fmt.Errorf("peek unacked=%t offset=%d count=%d:\n%swant\n%s", unacked, offset, count, got, want)
+		if got, want := look(offset, count), o.peek(unacked, offset, count); !slices.Equal(got, want) {
+			return fmt.Errorf("peek unacked=%t offset=%d count=%d:\n%swant\n%s", unacked, offset, count, peekString(got), peekString(want))
 		}
 	}
 	if got, want := m.PriorityCounts(), o.priorityCounts(); !slices.Equal(got, want) {
 		return fmt.Errorf("ready by priority: %v, want %v", got, want)
 	}
 	until, seq := int64(random.IntN(100*stepMillis)), Seq(random.IntN(4))
-	if got, want := peekString(m.PeekDelayed(until, seq, count)), o.peekDelayed(until, seq, count); got != want {
-		return fmt.Errorf("peek delayed from %d #%d count=%d:\n%swant\n%s", until, seq, count, got, want)
+	if got, want := m.PeekDelayed(until, seq, count), o.peekDelayed(until, seq, count); !slices.Equal(got, want) {
+		return fmt.Errorf("peek delayed from %d #%d count=%d:\n%swant\n%s", until, seq, count, peekString(got), peekString(want))
 	}
 	priority, after := random.IntN(7), Seq(random.IntN(int(m.nextSeq)))
-	if got, want := peekString(m.ScanReady(priority, after, count)), o.scan(priority, after, count); got != want {
-		return fmt.Errorf("scan priority=%d after=%d count=%d:\n%swant\n%s", priority, after, count, got, want)
+	if got, want := m.ScanReady(priority, after, count), o.scan(priority, after, count); !slices.Equal(got, want) {
+		return fmt.Errorf("scan priority=%d after=%d count=%d:\n%swant\n%s", priority, after, count, peekString(got), peekString(want))
 	}
 	return nil
 }

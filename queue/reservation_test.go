@@ -63,7 +63,7 @@ func (o *oracle) finishTx(id TxID) {
 }
 
 func (o *oracle) forgetDecision(id TxID) {
-	if delete(o.decided, id); len(o.decided) == 0 && o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0 && len(o.in(oReturning)) == 0 {
+	if delete(o.decided, id); len(o.decided) == 0 && o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0 && o.count(oReturning) == 0 {
 		o.emit(Effect{Kind: KindUnused})
 	}
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,6 +133,13 @@ func (a *answer) String() string {
 		b.WriteString(e.String() + "\n")
 	}
 	return b.String()
+}
+
+// equals tells whether two answers are the same to scripts: those that are equal in all are not rendered.
+func (a *answer) equals(b *answer) bool {
+	x, y := &a.result, &b.result
+	return x.Verdict == y.Verdict && x.Next == y.Next && x.DeadBoot == y.DeadBoot && a.reply == b.reply && slices.Equal(x.Exceptions, y.Exceptions) && slices.Equal(a.effects, b.effects) ||
+		a.String() == b.String()
 }
 
 func replyString(r Reply) string { return fmt.Sprintf("%s %d %d %d", codeNames[r.Code], r.A, r.B, r.C) }
