@@ -11,6 +11,7 @@ import (
 // TestAutoDeletedWhenAnswered: the answer to what takes a queue's last consumer away comes when the queue is gone, so that who declares it next gets a new
 // one and not one that vanishes under his hands.
 func TestAutoDeletedWhenAnswered(t *testing.T) {
+	t.Parallel()
 	b := harness.StartOrExternal(t, harness.Options{})
 	for name, leave := range map[string]func(*amqp.Connection, *amqp.Channel) error{
 		"cancel":           func(_ *amqp.Connection, ch *amqp.Channel) error { return ch.Cancel("tag", false) },

@@ -19,6 +19,7 @@ const lateMillis = 250
 
 // TestDelays holds what becomes of messages that are to wait, in an x-delayed-message exchange or any queue.
 func TestDelays(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	for name, test := range map[string]func(*testing.T, *pair){
 		"mixed and huge":          delaysMixedAndHuge,
@@ -167,6 +168,7 @@ func delayedMandatory(t *testing.T, p *pair) {
 
 // TestDelaysAreCounted: what waits is told, by the exchange, the queue and the metrics, and is neither unroutable nor anything else until it is due. What has nowhere to go by then is counted once.
 func TestDelaysAreCounted(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	p := newPair(t, b)
 	const x = "counted"
@@ -498,6 +500,7 @@ func picksByAPI(t *testing.T, b *harness.Broker, path, first, second, third stri
 
 // TestDelaysSurvive: a broker is killed while messages wait in an exchange and in queues. All come once, when they are due or, if that was while it was down, when it is back.
 func TestDelaysSurvive(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	p := newPair(t, b)
 	queues := []string{p.delayed(t, "later", "direct", "k"), "quorum", "classic"}

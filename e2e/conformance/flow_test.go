@@ -21,6 +21,7 @@ const (
 // TestDeafConsumerHoldsItsWindowOnly has a consumer without prefetch that never reads its socket. It gets a window of the queue and no more; the
 // other consumer gets the rest, and after the end of the deaf one everything. RabbitMQ gives all to the deaf one.
 func TestDeafConsumerHoldsItsWindowOnly(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	for _, kind := range []string{harness.Quorum, "transient"} {
 		t.Run(kind, func(t *testing.T) { deafConsumer(t, b, kind) })

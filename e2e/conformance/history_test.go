@@ -13,6 +13,7 @@ import (
 
 // TestRecentHistory holds what a new binding of an x-recent-history exchange gets. RabbitMQ answers the bind before it is there, and 3.10 at times keeps the last message only.
 func TestRecentHistory(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	for name, test := range map[string]func(*testing.T, *pair){
 		"last messages":            lastMessages,
@@ -298,6 +299,7 @@ func historyIsUnroutable(t *testing.T, p *pair) {
 
 // TestHistoryAfterRestart: the history of a durable exchange outlives the broker, and a new one begins where the exchange does.
 func TestHistoryAfterRestart(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	p := newPair(t, b)
 	for _, durable := range []bool{true, false} {

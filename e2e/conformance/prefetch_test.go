@@ -68,6 +68,7 @@ const noGlobal = "quorum queues have no prefetch for the channel"
 
 // TestGlobalPrefetchChanges: a limit for the channel holds at once, for consumers that are there and those that come.
 func TestGlobalPrefetchChanges(t *testing.T) {
+	t.Parallel()
 	each(t, harness.StartOrExternal(t, harness.Options{}), func(t *testing.T, p *pair, queue string) {
 		p.unlike(t, queue, noGlobal)
 		p.numbered(t, queue, 20)
@@ -98,6 +99,7 @@ func TestGlobalPrefetchChanges(t *testing.T) {
 
 // TestGlobalPrefetchAfterConsume: what the client has already counts.
 func TestGlobalPrefetchAfterConsume(t *testing.T) {
+	t.Parallel()
 	each(t, harness.StartOrExternal(t, harness.Options{}), func(t *testing.T, p *pair, queue string) {
 		p.unlike(t, queue, noGlobal)
 		p.numbered(t, queue, 5)
@@ -116,6 +118,7 @@ func TestGlobalPrefetchAfterConsume(t *testing.T) {
 
 // TestGlobalAndOwnPrefetch: both hold.
 func TestGlobalAndOwnPrefetch(t *testing.T) {
+	t.Parallel()
 	each(t, harness.StartOrExternal(t, harness.Options{}), func(t *testing.T, p *pair, queue string) {
 		p.unlike(t, queue, noGlobal)
 		p.numbered(t, queue, 20)
@@ -136,6 +139,7 @@ func TestGlobalAndOwnPrefetch(t *testing.T) {
 
 // TestGlobalPrefetchOverQueues: consumers of several queues share the limit, and none of them is left out.
 func TestGlobalPrefetchOverQueues(t *testing.T) {
+	t.Parallel()
 	each(t, harness.StartOrExternal(t, harness.Options{}), func(t *testing.T, p *pair, queue string) {
 		p.unlike(t, queue, noGlobal)
 		second := queue + "-2"
@@ -171,6 +175,7 @@ func TestGlobalPrefetchOverQueues(t *testing.T) {
 
 // TestGlobalPrefetchAndGets: answers to basic.get do not wait and do not count.
 func TestGlobalPrefetchAndGets(t *testing.T) {
+	t.Parallel()
 	each(t, harness.StartOrExternal(t, harness.Options{}), func(t *testing.T, p *pair, queue string) {
 		p.unlike(t, queue, noGlobal)
 		p.numbered(t, queue, 10)
@@ -188,6 +193,7 @@ func TestGlobalPrefetchAndGets(t *testing.T) {
 
 // TestGlobalPrefetchAndNoAck: deliveries without acknowledgement do not count.
 func TestGlobalPrefetchAndNoAck(t *testing.T) {
+	t.Parallel()
 	each(t, harness.StartOrExternal(t, harness.Options{}), func(t *testing.T, p *pair, queue string) {
 		p.unlike(t, queue, noGlobal)
 		p.numbered(t, queue, 10)

@@ -112,6 +112,7 @@ func TestPrioritiesByPolicy(t *testing.T) {
 
 // TestAgingByPolicy: as long as something more urgent is there the least urgent message waits. Under a policy with aging it gets its turn; without it, no more.
 func TestAgingByPolicy(t *testing.T) {
+	t.Parallel()
 	const agingMillis = 40
 	b := harness.Start(t, harness.Options{})
 	b.AwaitHTTP(t)

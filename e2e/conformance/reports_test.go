@@ -21,6 +21,7 @@ import (
 // TestChannelWideQos: a prefetch with global is shared by the consumers of a channel, whatever the type of the queue; it is raised and lowered while messages are
 // unacknowledged.
 func TestChannelWideQos(t *testing.T) {
+	t.Parallel()
 	b := harness.StartOrExternal(t, harness.Options{})
 	for name, before := range map[string]bool{"qos before consume": true, "qos after consume": false} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 // TestRestart holds what survives the end of the broker, clean or not, and what does not.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *harness.Broker){
 		"SIGTERM": func(t *testing.T, b *harness.Broker) { b.Terminate(t) },
 		"SIGKILL": func(_ *testing.T, b *harness.Broker) { b.Kill9() },

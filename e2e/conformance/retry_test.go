@@ -12,6 +12,7 @@ import (
 
 // TestDelayedRetry: what fails waits before it comes again, longer each time; what is only given back comes at once.
 func TestDelayedRetry(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
@@ -47,6 +48,7 @@ func TestDelayedRetry(t *testing.T) {
 // TestRetrySchedule: a list says how long each try waits, also for what is given back without a failure; the last one is for all further tries. It comes by argument, as a list or as text, or by policy. A
 // multiplier does without a list.
 func TestRetrySchedule(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	for name, arguments := range map[string]amqp.Table{
 		"list":       {"x-retry-schedule": []any{int32(200), int64(600)}},

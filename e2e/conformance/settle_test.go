@@ -12,6 +12,7 @@ import (
 // TestAckThenCloseKeepsTheAck acknowledges messages and closes the channel, or the connection, with the very next frame: what was acknowledged stays
 // acknowledged.
 func TestAckThenCloseKeepsTheAck(t *testing.T) {
+	t.Parallel()
 	b := harness.StartOrExternal(t, harness.Options{})
 	endings := map[string]func(conn *amqp.Connection, ch *amqp.Channel) error{
 		"channel":    func(_ *amqp.Connection, ch *amqp.Channel) error { return ch.Close() },

@@ -14,6 +14,7 @@ import (
 // TestSingleActiveTimeout (K16): of a queue with a single active consumer two consumers keep what they get for too long. Each is cancelled, keeps its channel, and may settle late; the next one takes over.
 // When all have timed out a healthy one gets everything within two seconds.
 func TestSingleActiveTimeout(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	for _, kind := range []string{"quorum", "classic", "transient"} {
 		t.Run(kind, func(t *testing.T) {
@@ -72,6 +73,7 @@ func TestSingleActiveTimeout(t *testing.T) {
 
 // TestTimeoutByPolicy: a policy gives a queue a timeout, and takes it away again. What comes back was not counted as a failure, and stands where it stood.
 func TestTimeoutByPolicy(t *testing.T) {
+	t.Parallel()
 	b := harness.Start(t, harness.Options{})
 	each(t, b, func(t *testing.T, p *pair, queue string) {
 		// follow has the queue follow a policy. That it does is seen by its length.
