@@ -26,6 +26,7 @@ const (
 
 // TestJoin has nodes that a cluster must not take in, and nodes that must find their cluster whatever they are told.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	c := harness.StartCluster(t, 3, harness.ClusterOptions{Patience: pick(4*time.Minute, 15*time.Minute)})
 	ch := c.Nodes[0].Channel(t)
 	declareReplicated(t, ch, quorumQueue, harness.Quorum)

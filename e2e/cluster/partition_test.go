@@ -32,6 +32,7 @@ func startProxied(t *testing.T) *traffic {
 
 // TestPartition cuts one node off. The others go on; it says no in time, and serves again when the network heals.
 func TestPartition(t *testing.T) {
+	t.Parallel()
 	tr := startProxied(t)
 	for range pick(1, 3) {
 		for _, cut := range []time.Duration{shortCut, longCut} {
@@ -139,6 +140,7 @@ func (p *probe) wantNo(t *testing.T, queue string) {
 
 // TestOneWay stalls one direction between the leader and a follower. Everybody else goes on, and all is well when it heals.
 func TestOneWay(t *testing.T) {
+	t.Parallel()
 	tr := startProxied(t)
 	for _, outward := range []bool{true, false} {
 		leader := tr.choose(t, true)

@@ -24,6 +24,7 @@ const (
 
 // TestPausedNodes stops the process of a node for a while, as a virtual machine that is moved.
 func TestPausedNodes(t *testing.T) {
+	t.Parallel()
 	c := harness.StartCluster(t, 3, harness.ClusterOptions{Patience: pick(4*time.Minute, 15*time.Minute)})
 	declare(t, c.Nodes[0])
 	tr := newTraffic(t, c, classicQueue, quorumQueue)
@@ -155,6 +156,7 @@ func toldOfDeath(cl *client, since time.Time) error {
 
 // TestPausedAgain stops a node for long and soon after its return for less than what makes a node count as dead: that time it is not declared dead.
 func TestPausedAgain(t *testing.T) {
+	t.Parallel()
 	const again = 2 * time.Second
 	c := harness.StartCluster(t, 3, harness.ClusterOptions{})
 	declare(t, c.Nodes[0])
