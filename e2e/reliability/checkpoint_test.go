@@ -32,6 +32,7 @@ var heavySinks = []harness.Sink{
 
 // TestKillNineAroundCheckpoints kills a broker that is busy writing checkpoints and bodies.
 func TestKillNineAroundCheckpoints(t *testing.T) {
+	t.Parallel()
 	kills := heavyKillsDefault
 	if harness.Full() {
 		kills = heavyKillsFull

@@ -166,6 +166,7 @@ func patienceFor(kills int) time.Duration { return 2*time.Minute + time.Duration
 
 // TestKillNineLosesNothing is the promise of a durable queue.
 func TestKillNineLosesNothing(t *testing.T) {
+	t.Parallel()
 	kills := killsWanted(t)
 	s := newStage(t, patienceFor(kills), sources, sinks)
 	wantWorthwhile(t, s.run(t, kills, 1500*time.Millisecond))

@@ -20,6 +20,7 @@ const plantedKillsMax = 30
 // TestPlantedEarlyConfirmIsCaught tests the test: a broker that confirms too early must not pass.
 func TestPlantedEarlyConfirmIsCaught(t *testing.T) {
 	harness.NeedProcess(t)
+	t.Parallel()
 	binary := os.Getenv(envPlanted)
 	if binary == "" {
 		var err error

@@ -18,6 +18,7 @@ func pairs() (many, kills int) {
 
 // TestKillNineHalvesNoTransactionOverQueues: transactions that take from two queues and publish to two others, while the broker dies at random moments. Everything is in exactly one place, exactly once.
 func TestKillNineHalvesNoTransactionOverQueues(t *testing.T) {
+	t.Parallel()
 	many, kills := pairs()
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", envSeed, seed)
