@@ -23,6 +23,9 @@ const (
 	LogKeptBytes      = 32 << 20
 	LogMilestoneBytes = 1 << 20
 
+	// RaftLogScratchBytes is how much memory for encoding is kept from one write of the Raft log to the next, for each of the library's step workers. Used by quorum/raftlog.
+	RaftLogScratchBytes = 1 << 20
+
 	// CheckpointTailBytes is how much of the log behind a checkpoint's cut may be left for the synchronous end of it. Used by quorum.
 	CheckpointTailBytes = 256 << 10
 
