@@ -40,8 +40,8 @@ func (l *Log) copyOldest() bool {
 		plan = plan[round:]
 	}
 	if l.opts.NeedCheckpoint != nil {
-		for _, g := range need {
-			l.opts.NeedCheckpoint(g)
+		for _, c := range need {
+			l.opts.NeedCheckpoint(c.group, c.spans[len(c.spans)-1].last())
 		}
 	}
 	l.mu.Lock()
@@ -51,7 +51,7 @@ func (l *Log) copyOldest() bool {
 
 // planCopy looks for what is needed of the oldest file, which must be released; it returns nil if there is nothing to do. need are the groups that
 // have more in it than is copied.
-func (l *Log) planCopy() (f *logFile, plan []copying, need []Group) {
+func (l *Log) planCopy() (f *logFile, plan, need []copying) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := int64(0)
@@ -73,14 +73,16 @@ func (l *Log) planCopy() (f *logFile, plan []copying, need []Group) {
 			}
 		}
 		if bytes > int64(l.bounds.copyBytes) {
-			need, c.spans = append(need, id), nil
+			need, c.spans = append(need, c), nil
 		}
 		if len(c.spans) > 0 || g.bootstrap.file == f || g.state.file == f || g.snapshot.file == f {
 			plan = append(plan, c)
 		}
 	}
-	order := func(a, b Group) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Replica, b.Replica)) }
-	slices.SortFunc(plan, func(a, b copying) int { return order(a.group, b.group) })
+	order := func(a, b copying) int {
+		return cmp.Or(cmp.Compare(a.group.Shard, b.group.Shard), cmp.Compare(a.group.Replica, b.group.Replica))
+	}
+	slices.SortFunc(plan, order)
 	slices.SortFunc(need, order)
 	// Many small logs are better cut by checkpoints than copied from file to file.
 	left := l.bounds.fileBytes / 4
@@ -89,7 +91,8 @@ func (l *Log) planCopy() (f *logFile, plan []copying, need []Group) {
 			left -= s.bytes
 		}
 		if left < 0 && len(plan[i].spans) > 0 {
-			need, plan[i].spans = append(need, plan[i].group), nil
+			need = append(need, plan[i])
+			plan[i].spans = nil
 		}
 	}
 	return f, plan, need

@@ -42,8 +42,9 @@ type Options struct {
 	Incarnation uint64
 	// FileBytes is the length of a file; 0 stands for limits.WALFileBytes.
 	FileBytes int64
-	// NeedCheckpoint is told of groups that keep an old file from going: each should take a checkpoint and truncate. It must not block nor call the log; it may be told the same again. nil is allowed.
-	NeedCheckpoint func(Group)
+	// NeedCheckpoint is told of groups that keep an old file from going, and of the last entry that each has in it: each should take a checkpoint and truncate up to there. It must not block nor
+	// call the log; it may be told the same again. nil is allowed.
+	NeedCheckpoint func(g Group, index uint64)
 	// Fatal is told once that a write or a sync failed: the process must stop. It must not call the log. nil is allowed.
 	Fatal func(error)
 }

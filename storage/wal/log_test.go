@@ -189,7 +189,12 @@ func TestConcurrentCommitsShareSyncs(t *testing.T) {
 func TestOldGroupsDoNotKeepOldFiles(t *testing.T) {
 	fsys := storagetest.New()
 	var asked []Group
-	l, err := open(Options{FS: fsys, Dir: testDir, NeedCheckpoint: func(g Group) { asked = append(asked, g) }}, small)
+	l, err := open(Options{FS: fsys, Dir: testDir, NeedCheckpoint: func(g Group, index uint64) {
+		asked = append(asked, g)
+		if index != 1 {
+			t.Errorf("%v is asked to cut up to %d", g, index)
+		}
+	}}, small)
 	must(t, err)
 	u := entriesOf(b, 5, "old", "older")
 	u.State, u.Snapshot, u.SnapshotIndex = []byte("state"), []byte("snap"), 4
