@@ -27,6 +27,8 @@ type ClusterOptions struct {
 	Args, Env []string
 	// Patience is how long the test may take before the nodes are killed; 5 minutes if 0.
 	Patience time.Duration
+	// DiskBytes gives each node a disk of that size, whose power can be lost (NewDisk).
+	DiskBytes int64
 }
 
 // Node is one node of a cluster.
@@ -38,6 +40,8 @@ type Node struct {
 	Advertised string
 	// Started is when its latest process was started.
 	Started time.Time
+	// Disk is what its data is on, nil unless ClusterOptions ask for it.
+	Disk *Disk
 }
 
 // Cluster is several nodes of one cluster on this machine. Its methods are called by one goroutine unless they say otherwise.
@@ -108,11 +112,19 @@ func (c *Cluster) PrepareWith(t testing.TB, name string, join []string, args ...
 	if err := makeDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	b, err := Prepare(dir, Options{Env: c.opts.Env})
+	opts, disk := Options{Env: c.opts.Env}, (*Disk)(nil)
+	if c.opts.DiskBytes > 0 {
+		disk = NewDisk(t, c.opts.DiskBytes)
+		opts.Dir = filepath.Join(disk.Dir, "data")
+	}
+	b, err := Prepare(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{Broker: b, Name: name, Advertised: b.Cluster}
+	if disk != nil {
+		t.Cleanup(b.Close) // before its disk goes
+	}
+	n := &Node{Broker: b, Name: name, Advertised: b.Cluster, Disk: disk}
 	if c.Net != nil {
 		if n.Advertised, err = c.Net.add(name, b.Cluster); err != nil {
 			t.Fatal(err)

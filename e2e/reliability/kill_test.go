@@ -52,6 +52,8 @@ type stage struct {
 	ledger *totalqueue.Ledger
 	load   *harness.Load
 	rng    *rand.Rand
+	// die ends the broker so that it can be started again.
+	die func(t *testing.T)
 }
 
 func declareQueues(t *testing.T, b *harness.Broker) {
@@ -107,9 +109,15 @@ func killsWanted(t *testing.T) int {
 // newStage starts a broker and the load that made makes for its ledger.
 func newStage(t *testing.T, patience time.Duration, made func(*totalqueue.Ledger) []harness.Source, sinks []harness.Sink) *stage {
 	t.Helper()
+	return newStageWith(t, harness.Options{Patience: patience}, made, sinks)
+}
+
+func newStageWith(t *testing.T, opts harness.Options, made func(*totalqueue.Ledger) []harness.Source, sinks []harness.Sink) *stage {
+	t.Helper()
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", envSeed, seed)
-	s := &stage{ledger: totalqueue.New(), rng: rand.New(rand.NewPCG(seed, 1)), broker: harness.Start(t, harness.Options{Patience: patience})}
+	s := &stage{ledger: totalqueue.New(), rng: rand.New(rand.NewPCG(seed, 1)), broker: harness.Start(t, opts)}
+	s.die = func(*testing.T) { s.broker.Kill9() }
 	declareQueues(t, s.broker)
 	s.load = harness.StartLoad(t, s.broker, s.ledger, seed, made(s.ledger), sinks)
 	return s
@@ -119,7 +127,7 @@ func newStage(t *testing.T, patience time.Duration, made func(*totalqueue.Ledger
 func (s *stage) kill(t *testing.T, n int, load time.Duration) {
 	t.Helper()
 	time.Sleep(time.Duration(s.rng.Int64N(int64(load))))
-	s.broker.Kill9()
+	s.die(t)
 	started := s.broker.Launch(t)
 	began := time.Now()
 	if err := s.load.AwaitConfirms(serveTimeout); err != nil {
@@ -144,7 +152,7 @@ func (s *stage) run(t *testing.T, kills int, load time.Duration) totalqueue.Verd
 		t.Error(err)
 	}
 	// The last death takes the consumers' unacknowledged messages along, and no publisher is there to hide anything.
-	s.broker.Kill9()
+	s.die(t)
 	if err := s.load.Stop(); err != nil {
 		t.Error(err)
 	}
