@@ -65,13 +65,15 @@ func (k *checker) ready() {
 		l := &r.levels[i]
 		k.need((l.size() > 0) == (r.filled[i/64]&(1<<(i%64)) != 0), "priority %d: %d messages, wrong mark", i, l.size())
 		last, born := Seq(0), int64(0)
-		l.fresh.each(func(f *fresh) {
+		k.fifo(&l.fresh)
+		l.fresh.ascend(0, func(f *fresh) bool {
 			k.need(f.seq > last, "priority %d: message %d stands behind %d", i, f.seq, last)
 			k.need(f.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", f.seq, f.flags)
 			k.need(f.born >= born && f.born <= k.m.seenMillis, "priority %d: message %d was born before %d", i, f.seq, last)
 			last, born = f.seq, f.born
 			k.meet(&k.readySeqs, f.seq)
 			total.add(&record{bytes: f.bytes, flags: f.flags})
+			return true
 		})
 		place := Seq(0)
 		visitOthers(l, func(x record) bool {
@@ -90,6 +92,26 @@ func (k *checker) ready() {
 	}
 	k.need(r.timers == nil && timers == 0 || r.timers != nil && r.timers.Len() == timers, "counted %d timers", timers)
 	k.need(total == r.sums, "ready: counted %v, kept %v", total, r.sums)
+}
+
+// fifo looks at the pages of a fifo: each is the page of its messages, which belong to its window, and counts them right.
+func (k *checker) fifo(f *fifo) {
+	n, before := len(f.front)-f.first+len(f.back), f.packedBefore
+	k.need(f.n == 0 || f.first < len(f.front), "a fifo of %d messages has none in front", f.n)
+	for i := len(f.pages) - 1; i >= f.head; i-- {
+		p := &f.pages[i]
+		items := p.appendTo(nil)
+		n += len(items)
+		before -= uint64(len(items))
+		k.need(len(items) > 0 && len(items) == p.n && p.before == before, "page of window %d: counted %d, kept %d, %d before it, kept %d", p.start, len(items), p.n, before, p.before)
+		if len(items) == 0 || p.n == 0 {
+			continue
+		}
+		again := pack(p.start, items)
+		k.need(string(again.runs) == string(p.runs) && again.first == p.first && again.last == p.last, "page of window %d is not that of its messages", p.start)
+		k.need(p.start%f.window == 0 && p.first >= p.start && p.last < p.start+f.window, "page of window %d has messages from %d to %d", p.start, p.first, p.last)
+	}
+	k.need(n == f.n, "fifo: counted %d, kept %d", n, f.n)
 }
 
 func visitOthers(l *level, visit func(record) bool) {

@@ -19,12 +19,13 @@
 //   - A transaction is reserved or decided once; one whose session may still end it has its pipeline, every other one is marked as an orphan. A queue with decisions is not sealed.
 //   - One pipeline per node incarnation and gen; one incarnation per node; none that was declared dead.
 //   - A session is looked through for overdue deliveries no later than the first of them is, or a second after the last look.
+//   - What is packed is no state: snapshots, order and counts are the same whatever a replica has packed.
 //   - One log entry does bounded work; the rest waits for OpTick.
 //
 // # Files
 //
 // command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
-// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, timeout.go how a delivery ends that is never settled, credit.go the limit that a session has for it; ready.go (over fifo.go and heap.go), aging.go, outstanding.go and seqset.go are the data
-// structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go, restore.go and check.go the state as a whole. mutant.go lists the planted
+// repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, timeout.go how a delivery ends that is never settled, credit.go the limit that a session has for it; ready.go (over fifo.go and packed.go, which keeps the middle of a long queue), heap.go, aging.go, outstanding.go and seqset.go are the data
+// structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go (window.go for what is packed), restore.go and check.go the state as a whole. mutant.go lists the planted
 // bugs that the tests must find.
 package queue

@@ -3,12 +3,14 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 const (
-	// fifoChunkMin and fifoChunkMax are the numbers of messages in the first and the largest chunks of a fifo.
-	fifoChunkMin = 16
-	fifoChunkMax = 512
+	// windowSeqs is how many seqs one window covers: at most that many messages are packed together. It is part of the snapshot's format.
+	windowSeqs = 512
+	// fifoKeptMax is the capacity up to which an empty fifo keeps its memory.
+	fifoKeptMax = 512
 )
 
 // fresh is a ready message that was never assigned and has no expiration of its own: 24 bytes. Its priority is that of its level.
@@ -19,163 +21,248 @@ type fresh struct {
 	flags Flags
 }
 
-// flagTaken marks a message that was taken out of the middle of a fifo. It has the place of a flag that no ready message has.
-const flagTaken = FlagNoAck
-
-// chunk is a run of a fifo. The pointer comes first so that the collector looks no further. taken counts the items that were taken out of the middle.
-type chunk struct {
-	next  *chunk
-	items []fresh
-	taken int
-}
-
-// fifo holds fresh messages in the order of their seq, in a list of chunks: a long backlog is never copied, and its memory goes chunk by chunk. One empty chunk is
-// kept so that a short queue allocates nothing. A message in the middle is taken out by a mark; the oldest one has none, and a chunk in the middle with nothing but marks goes with the next take.
+// fifo holds fresh messages in the order of their seq. The oldest ones stand in front, the youngest in back, as they are; what is between, however much, in packed pages. Nothing is packed before back is twice as
+// long as a window, and a short queue only ever exchanges its two ends. Whether a message is packed is no state: see level.appendWindows.
 type fifo struct {
-	head, tail *chunk
-	spare      *chunk
-	first      int // of the oldest message in head
-	end        int // behind the youngest place in tail
-	n          int // without those that were taken
+	front []fresh // empty only if the fifo is
+	first int     // of the oldest message in front
+	pages []packed
+	head  int // of the oldest page
+	back  []fresh
+	n     int
+	// packedBefore is what the next page has as before.
+	packedBefore uint64
+	// window is how many seqs a window covers; not above windowSeqs.
+	window Seq
 }
 
 func (f *fifo) push(x fresh) {
-	if f.tail == nil || f.end == len(f.tail.items) {
-		f.grow()
-	}
-	f.tail.items[f.end] = x
-	f.end++
 	f.n++
+	if f.n == 1 {
+		f.front = append(f.front, x)
+		return
+	}
+	f.back = append(f.back, x)
+	if len(f.back) >= 2*int(f.window) {
+		f.pack()
+	}
 }
 
-func (f *fifo) grow() {
-	c := f.spare
-	f.spare = nil
-	if c == nil {
-		size := fifoChunkMin
-		if f.tail != nil {
-			size = min(2*len(f.tail.items), fifoChunkMax)
+// pack makes pages of the windows that back begins with, until it is as long as one or only the last window is left.
+func (f *fifo) pack() {
+	at := 0
+	for len(f.back)-at > int(f.window) {
+		start := f.windowOf(f.back[at].seq)
+		end := at + 1
+		for end < len(f.back) && f.back[end].seq < start+f.window {
+			end++
 		}
-		c = &chunk{items: make([]fresh, size)}
+		if end == len(f.back) {
+			break
+		}
+		p := pack(start, f.back[at:end])
+		if mutant == mutantPackedLosesLast && p.n > 1 {
+			p = pack(start, f.back[at:end-1])
+		}
+		f.append(p)
+		at = end
 	}
-	if f.tail == nil {
-		f.head = c
-	} else {
-		f.tail.next = c
+	f.back = f.back[:copy(f.back, f.back[at:])]
+}
+
+// windowOf returns the first seq of the window that seq belongs to.
+func (f *fifo) windowOf(seq Seq) Seq { return seq - seq%f.window }
+
+// append adds a page behind all others.
+func (f *fifo) append(p packed) {
+	if len(f.pages) == cap(f.pages) && f.head > len(f.pages)/2 {
+		kept := copy(f.pages, f.pages[f.head:])
+		clear(f.pages[kept:])
+		f.pages, f.head = f.pages[:kept], 0
 	}
-	f.tail, f.end = c, 0
+	p.before = f.packedBefore
+	f.packedBefore += uint64(p.n)
+	f.pages = append(f.pages, p)
 }
 
 // peek returns the oldest message; the fifo must not be empty.
-func (f *fifo) peek() *fresh { return &f.head.items[f.first] }
+func (f *fifo) peek() *fresh { return &f.front[f.first] }
 
 // drop removes the oldest message.
 func (f *fifo) drop() {
 	f.n--
-	f.advance()
-	f.skip()
+	if f.first++; f.first == len(f.front) {
+		f.refill()
+	}
 }
 
-// advance passes over the oldest place.
-func (f *fifo) advance() {
-	f.first++
-	if f.first == len(f.head.items) && f.head != f.tail {
-		c := f.head
-		f.head, f.first = c.next, 0
-		if f.spare == nil || len(f.spare.items) < len(c.items) {
-			c.next, c.taken = nil, 0
-			f.spare = c
+// refill puts what follows in front, which was used up.
+func (f *fifo) refill() {
+	f.front, f.first = f.front[:0], 0
+	switch {
+	case f.head < len(f.pages):
+		at := f.head
+		if mutant == mutantPackedFromBehind {
+			at = len(f.pages) - 1
+		}
+		f.front = f.pages[at].appendTo(f.front)
+		f.pages[at] = packed{}
+		if at == f.head {
+			f.head++
+		} else {
+			f.pages = f.pages[:at]
+		}
+		if f.head == len(f.pages) {
+			f.pages, f.head = nil, 0
+		}
+	case len(f.back) > 0:
+		f.front, f.back = f.back, f.front
+	default:
+		if cap(f.front) > fifoKeptMax {
+			f.front = nil
+		}
+		if cap(f.back) > fifoKeptMax {
+			f.back = nil
 		}
 	}
 }
 
-// skip passes over what was taken out before the oldest message. An empty fifo begins anew.
-func (f *fifo) skip() {
-	if f.n == 0 && f.head != nil {
-		f.head, f.first, f.end, f.spare = f.tail, 0, 0, nil
-		f.head.taken = 0
+// ascend calls visit for the messages from seq on, oldest first, as long as it says so.
+func (f *fifo) ascend(seq Seq, visit func(x *fresh) bool) {
+	if !ascendItems(f.front[f.first:], seq, visit) {
 		return
 	}
-	for f.n > 0 && f.peek().flags&flagTaken != 0 && mutant != mutantTakenShown {
-		f.advance()
+	pages := f.pages[f.head:]
+	var room [windowSeqs]fresh
+	for i := sort.Search(len(pages), func(i int) bool { return pages[i].last >= seq }); i < len(pages); i++ {
+		if !ascendItems(pages[i].appendTo(room[:0]), seq, visit) {
+			return
+		}
 	}
+	ascendItems(f.back, seq, visit)
 }
 
-// run returns the places of a chunk that are in use; first is that of the oldest message if it is the head.
-func (f *fifo) run(c *chunk) []fresh {
-	items := c.items
-	if c == f.tail {
-		items = items[:f.end]
+func ascendItems(items []fresh, seq Seq, visit func(x *fresh) bool) bool {
+	i := place(items, seq)
+	for ; i < len(items); i++ {
+		if !visit(&items[i]) {
+			return false
+		}
 	}
-	if c == f.head {
-		items = items[f.first:]
-	}
-	return items
+	return true
 }
 
-// each calls visit for every message, oldest first.
-func (f *fifo) each(visit func(x *fresh)) {
-	if f.n == 0 {
-		return
-	}
-	for c := f.head; c != nil; c = c.next {
-		items := f.run(c)
-		for i := range items {
-			if items[i].flags&flagTaken == 0 {
-				visit(&items[i])
-			}
-		}
-	}
-}
-
-// take takes out those of the messages, which are in ascending order, that it holds, as long as visit says so. It costs a look at each chunk up to the last of them.
-func (f *fifo) take(seqs []Seq, visit func(x *fresh) bool) {
-	if f.n == 0 {
-		return
-	}
-	var before *chunk
-	for c := f.head; c != nil && len(seqs) > 0; c = c.next {
-		items := f.run(c)
-		for len(seqs) > 0 && seqs[0] <= items[len(items)-1].seq {
-			i, found := slices.BinarySearchFunc(items, seqs[0], compareSeq)
-			seqs = seqs[1:]
-			if !found || items[i].flags&flagTaken != 0 {
-				continue
-			}
-			if !visit(&items[i]) {
-				f.skip()
-				return
-			}
-			items[i].flags |= flagTaken
-			c.taken++
-			f.n--
-		}
-		if c.taken == len(c.items) && before != nil && c != f.tail {
-			before.next = c.next
-			continue
-		}
-		before = c
-	}
-	f.skip()
-}
-
-// behind calls visit for messages with a higher seq, in order, as long as it says so.
-func (f *fifo) behind(after Seq, visit func(x *fresh) bool) {
-	if f.n == 0 {
-		return
-	}
-	for c := f.head; c != nil; c = c.next {
-		items := f.run(c)
-		if items[len(items)-1].seq <= after {
-			continue
-		}
-		i, _ := slices.BinarySearchFunc(items, after+1, compareSeq)
-		for ; i < len(items); i++ {
-			if items[i].flags&flagTaken == 0 && !visit(&items[i]) {
-				return
-			}
-		}
-	}
+// place returns how many of the items have a lower seq.
+func place(items []fresh, seq Seq) int {
+	i, _ := slices.BinarySearchFunc(items, seq, compareSeq)
+	return i
 }
 
 func compareSeq(x fresh, seq Seq) int { return cmp.Compare(x.seq, seq) }
+
+// below counts the messages with a lower seq.
+func (f *fifo) below(seq Seq) int {
+	front := f.front[f.first:]
+	n := place(front, seq)
+	if pages := f.pages[f.head:]; len(pages) > 0 {
+		i := sort.Search(len(pages), func(i int) bool { return pages[i].last >= seq })
+		if i == len(pages) {
+			n += int(f.packedBefore - pages[0].before)
+		} else {
+			n += int(pages[i].before-pages[0].before) + pages[i].below(seq)
+		}
+	}
+	return n + place(f.back, seq)
+}
+
+// take takes out those of the messages, which are in ascending order, that it holds, as long as visit says so. It costs a look at each page that one of them may stand in.
+func (f *fifo) take(seqs []Seq, visit func(x *fresh) bool) {
+	t := taking{seqs: seqs, visit: visit}
+	kept := t.from(f.front[f.first:])
+	f.front = f.front[:f.first+kept]
+	t.fromPages(f)
+	f.back = f.back[:t.from(f.back)]
+	f.n -= t.n
+	if f.first == len(f.front) {
+		f.refill()
+	}
+}
+
+// taking is a take under way.
+type taking struct {
+	seqs    []Seq // what is still to be looked for
+	visit   func(x *fresh) bool
+	stopped bool
+	n       int // taken so far
+}
+
+// from takes messages out of items and returns how many are left, which stand in their order at its start.
+func (t *taking) from(items []fresh) int {
+	if len(t.seqs) == 0 || len(items) == 0 {
+		return len(items)
+	}
+	kept := place(items, t.seqs[0])
+	for i := kept; i < len(items); i++ {
+		if t.isTaken(&items[i]) {
+			t.n++
+			continue
+		}
+		items[kept] = items[i]
+		kept++
+	}
+	return kept
+}
+
+// isTaken tells whether the next message is to be taken out.
+func (t *taking) isTaken(x *fresh) bool {
+	for len(t.seqs) > 0 && t.seqs[0] < x.seq {
+		t.seqs = t.seqs[1:]
+	}
+	if t.stopped || len(t.seqs) == 0 || t.seqs[0] != x.seq {
+		return false
+	}
+	t.stopped = !t.visit(x)
+	return !t.stopped && mutant != mutantTakenShown
+}
+
+// fromPages packs the pages anew that messages are taken out of. One that is empty goes.
+func (t *taking) fromPages(f *fifo) {
+	pages, before := f.pages[f.head:], t.n
+	if len(t.seqs) == 0 || len(pages) == 0 || t.seqs[0] > pages[len(pages)-1].last {
+		return
+	}
+	kept := 0
+	for i := range pages {
+		p := pages[i]
+		if mutant != mutantPackedMiscounted {
+			p.before -= uint64(t.n - before)
+		}
+		if t.fromPage(&p); p.n > 0 {
+			pages[kept] = p
+			kept++
+		}
+	}
+	clear(pages[kept:])
+	f.pages = f.pages[:f.head+kept]
+	f.packedBefore -= uint64(t.n - before)
+}
+
+func (t *taking) fromPage(p *packed) {
+	for len(t.seqs) > 0 && t.seqs[0] < p.first {
+		t.seqs = t.seqs[1:]
+	}
+	if t.stopped || len(t.seqs) == 0 || t.seqs[0] > p.last {
+		return
+	}
+	var room [windowSeqs]fresh
+	items := p.appendTo(room[:0])
+	left := t.from(items)
+	switch {
+	case left == 0:
+		p.n = 0
+	case left < p.n && mutant != mutantPackedTakenShown:
+		before := p.before
+		*p = pack(p.start, items[:left])
+		p.before = before
+	}
+}

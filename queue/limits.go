@@ -40,6 +40,8 @@ type bounds struct {
 	// How much one log entry may do: messages returned, messages put in order to be returned, KindRelease effects of purges and ended sessions, messages assigned to consumers, ready
 	// messages that die, ids that are looked at.
 	returns, gathers, releases, assignments, deaths, sweeps int
+	// How many seqs one window of ready messages covers, which are packed together. Unlike the others it stands behind every snapshot.
+	window Seq
 }
 
 // standardBounds are the limits of every machine outside tests.
@@ -49,4 +51,5 @@ var standardBounds = bounds{
 	letters: limits.OutboxLettersMax, ids: limits.DedupIDsMax, garbage: limits.DedupGarbage,
 	txCommands: limits.TxCommandsMax,
 	returns:    limits.ApplyWorkMax, gathers: gathersMax, releases: limits.ApplyWorkMax, assignments: limits.ApplyWorkMax, deaths: limits.ApplyWorkMax, sweeps: limits.DedupSweepMax,
+	window: windowSeqs,
 }

@@ -63,7 +63,7 @@ type totals struct {
 func New(cfg Config) *Machine { return newMachine(cfg, standardBounds) }
 
 func newMachine(cfg Config, b bounds) *Machine {
-	m := &Machine{cfg: cfg, nextSeq: 1, bounds: b}
+	m := &Machine{cfg: cfg, nextSeq: 1, bounds: b, ready: ready{window: b.window}}
 	m.activate()
 	return m
 }

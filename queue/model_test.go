@@ -65,7 +65,7 @@ type history struct {
 // String renders a history as a script to put into testdata.
 func (h *history) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d txCommands=%d returns=%d gathers=%d releases=%d assignments=%d deaths=%d lanes=%d marks=%d reservations=%d decisions=%d letters=%d ids=%d garbage=%d sweeps=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.txCommands, h.b.returns, h.b.gathers, h.b.releases, h.b.assignments, h.b.deaths, h.b.lanes, h.b.marks, h.b.reservations, h.b.decisions, h.b.letters, h.b.ids, h.b.garbage, h.b.sweeps)
+	fmt.Fprintf(&s, "bounds pipelines=%d sessions=%d consumers=%d txCommands=%d returns=%d gathers=%d releases=%d assignments=%d deaths=%d lanes=%d marks=%d reservations=%d decisions=%d letters=%d ids=%d garbage=%d sweeps=%d window=%d\n", h.b.pipelines, h.b.sessions, h.b.consumers, h.b.txCommands, h.b.returns, h.b.gathers, h.b.releases, h.b.assignments, h.b.deaths, h.b.lanes, h.b.marks, h.b.reservations, h.b.decisions, h.b.letters, h.b.ids, h.b.garbage, h.b.sweeps, h.b.window)
 	for i := range h.steps {
 		s.WriteString(h.steps[i].String() + "\n")
 	}
@@ -272,7 +272,7 @@ type generator struct {
 
 func newGenerator(seed uint64) (*generator, *history) {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), boots: map[NodeID]Boot{}, gens: map[NodeID]uint64{}}
-	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), txCommands: 2 + g.IntN(6), returns: 1 + g.IntN(6), gathers: 1 + g.IntN(8), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6), lanes: 2 + g.IntN(2), marks: 2 + g.IntN(3), letters: 1000, reservations: 1 + g.IntN(4), decisions: 1 + g.IntN(4), ids: 2 + uint64(g.IntN(4)), garbage: uint64(g.IntN(3)), sweeps: 1 + g.IntN(4)}}
+	h := &history{b: bounds{pipelines: 2 + g.IntN(3), sessions: 2 + g.IntN(5), consumers: 2 + g.IntN(5), txCommands: 2 + g.IntN(6), returns: 1 + g.IntN(6), gathers: 1 + g.IntN(8), releases: 1 + g.IntN(3), assignments: 3 + g.IntN(30), deaths: 1 + g.IntN(6), lanes: 2 + g.IntN(2), marks: 2 + g.IntN(3), letters: 1000, reservations: 1 + g.IntN(4), decisions: 1 + g.IntN(4), ids: 2 + uint64(g.IntN(4)), garbage: uint64(g.IntN(3)), sweeps: 1 + g.IntN(4), window: 1 + Seq(g.IntN(6))}}
 	if g.IntN(3) == 0 {
 		h.b.letters = uint64(1 + g.IntN(4))
 	}

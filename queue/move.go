@@ -156,7 +156,7 @@ func (m *Machine) ScanReady(priority int, after Seq, count int) []Peeked {
 // behind appends up to count messages of a level with a higher seq.
 func (l *level) behind(priority uint8, after Seq, count int, out []Peeked) []Peeked {
 	before := len(out)
-	l.fresh.behind(after, func(f *fresh) bool {
+	l.fresh.ascend(after+1, func(f *fresh) bool {
 		x := fromFresh(f, priority)
 		out = append(out, x.peeked(nil, 0))
 		return len(out) < before+count

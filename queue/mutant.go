@@ -64,5 +64,12 @@ const (
 	mutantTxKeepsIDs
 	mutantMovedLostWithTarget
 	mutantDrainingRelays
+	mutantPackedForgetsBirth
+	mutantPackedLosesLast
+	mutantPackedFromBehind
+	mutantPackedTakenShown
+	mutantPackedMiscounted
+	mutantPackedForgetsFlags
+	mutantSnapshotPagesStale
 	mutantsEnd
 )

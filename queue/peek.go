@@ -214,49 +214,13 @@ func (l *level) between(priority uint8, from, to Seq, out []Peeked) []Peeked {
 			return true
 		})
 	}
-	if l.fresh.n == 0 {
-		return out
-	}
-	for c := l.fresh.head; c != nil; c = c.next {
-		items := l.fresh.run(c)
-		if items[len(items)-1].seq < from {
-			continue
+	l.fresh.ascend(from, func(f *fresh) bool {
+		if f.seq >= to {
+			return false
 		}
-		if items[0].seq >= to {
-			return out
-		}
-		for j := range items {
-			if f := &items[j]; f.seq >= from && f.seq < to && f.flags&flagTaken == 0 {
-				x := fromFresh(f, priority)
-				out = append(out, x.peeked(nil, 0))
-			}
-		}
-	}
+		x := fromFresh(f, priority)
+		out = append(out, x.peeked(nil, 0))
+		return true
+	})
 	return out
-}
-
-// below counts the messages with a lower seq.
-func (f *fifo) below(seq Seq) (n int) {
-	if f.n == 0 {
-		return 0
-	}
-	for c := f.head; c != nil; c = c.next {
-		items := f.run(c)
-		place, last := len(items), items[len(items)-1].seq >= seq
-		if last {
-			place, _ = slices.BinarySearchFunc(items, seq, compareSeq)
-		}
-		n += place
-		if c.taken > 0 {
-			for i := range items[:place] {
-				if items[i].flags&flagTaken != 0 {
-					n--
-				}
-			}
-		}
-		if last {
-			break
-		}
-	}
-	return n
 }

@@ -40,13 +40,16 @@ type ready struct {
 	seqs   seqSet
 	sums   sums
 	timers *btree.BTreeG[timer] // of those with an expiration of their own; nil until it is needed
+	window Seq                  // of the levels' fifos
 }
 
 // at returns the level of a priority.
 func (r *ready) at(priority uint8) *level {
 	if int(priority) >= len(r.levels) {
 		levels := make([]level, int(priority)+1)
-		copy(levels, r.levels)
+		for i := copy(levels, r.levels); i < len(levels); i++ {
+			levels[i].fresh.window = r.window
+		}
 		r.levels = levels
 	}
 	return &r.levels[priority]
@@ -170,5 +173,5 @@ func (l *level) size() int {
 	return l.fresh.n + l.others.Len()
 }
 
-// reset forgets all ready messages: whole chunks, whatever their number.
-func (r *ready) reset() { *r = ready{} }
+// reset forgets all ready messages: whole pages, whatever their number.
+func (r *ready) reset() { *r = ready{window: r.window} }

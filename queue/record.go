@@ -58,6 +58,17 @@ func (s *sums) add(r *record) {
 	}
 }
 
+// addRun adds the messages of a run.
+func (s *sums) addRun(x *run) {
+	n, bytes := uint64(x.n), uint64(x.n)*uint64(x.bytes)
+	s.n += n
+	s.bytes += bytes
+	if x.flags&FlagPersistent != 0 {
+		s.persistent += n
+		s.persistentBytes += bytes
+	}
+}
+
 func (s *sums) sub(r *record) {
 	s.n--
 	s.bytes -= uint64(r.bytes)

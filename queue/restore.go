@@ -148,26 +148,35 @@ func (r *restorer) ready() {
 	last := -1
 	for i := 0; i < levels && r.Err() == nil; i++ {
 		priority := int(r.Uint8())
-		n := r.Count(3)
-		r.need(priority > last && n > 0, "levels")
+		r.need(priority > last, "levels")
 		last = priority
-		seq, born := Seq(0), int64(0)
-		for j := 0; j < n; j++ {
-			distance, x := r.record(uint8(priority), born)
-			r.need(x.born >= born, "order of births")
-			born = x.born
-			r.need(distance > 0 && x.flags&(FlagNoAck|flagFailed|FlagDelay) == 0, "ready message")
-			seq += Seq(distance)
-			x.put(seq)
-			if !r.admit(&x) {
-				return
-			}
-			if x.acquired|x.failures == 0 && x.due == 0 && x.place == x.seq {
-				r.m.ready.push(&x)
-			} else {
-				r.m.ready.putBack(&x)
-			}
+		if r.version >= 4 {
+			r.windows(uint8(priority))
 		}
+		r.level(uint8(priority))
+		r.need(r.m.ready.at(uint8(priority)).size() > 0, "an empty level")
+	}
+}
+
+// level reads the messages of a level that are told one by one: from version 4 on those that are not plain.
+func (r *restorer) level(priority uint8) {
+	seq, born := Seq(0), int64(0)
+	for range r.Count(3) {
+		distance, x := r.record(priority, born)
+		r.need(x.born >= born, "order of births")
+		born = x.born
+		r.need(distance > 0 && x.flags&(FlagNoAck|flagFailed|FlagDelay) == 0, "ready message")
+		seq += Seq(distance)
+		x.put(seq)
+		if !r.admit(&x) {
+			return
+		}
+		if !x.isPlain() {
+			r.m.ready.putBack(&x)
+			continue
+		}
+		r.need(r.version < 4, "a plain message by itself")
+		r.m.ready.push(&x)
 	}
 }
 

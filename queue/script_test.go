@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +75,7 @@ func (r *runner) play(t *testing.T, text string) string {
 		}
 		b.letters = uint64(l.Int("letters", int64(b.letters)))
 		b.ids, b.garbage = uint64(l.Int("ids", int64(b.ids))), uint64(l.Int("garbage", int64(b.garbage)))
+		b.window = Seq(l.Int("window", int64(b.window)))
 		r.m = newMachine(Config{}, b)
 		return ""
 	case "state":
@@ -122,7 +125,7 @@ func stateString(m *Machine) string {
 	for p := len(m.ready.levels) - 1; p >= 0; p-- {
 		if l := &m.ready.levels[p]; l.size() > 0 {
 			fmt.Fprintf(&b, "ready priority=%d:", p)
-			l.each(uint8(p), func(x *record) { b.WriteString(" " + x.String()) })
+			eachReady(l, uint8(p), func(x *record) { b.WriteString(" " + x.String()) })
 			b.WriteString("\n")
 		}
 	}
@@ -217,4 +220,21 @@ func syncString(st SyncState) string {
 		}
 	}
 	return b.String()
+}
+
+// eachReady visits the messages of a level in order of place.
+func eachReady(l *level, priority uint8, visit func(x *record)) {
+	var all []record
+	l.fresh.ascend(0, func(f *fresh) bool {
+		all = append(all, fromFresh(f, priority))
+		return true
+	})
+	visitOthers(l, func(x record) bool {
+		all = append(all, x)
+		return true
+	})
+	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.place, b.place) })
+	for i := range all {
+		visit(&all[i])
+	}
 }

@@ -75,6 +75,27 @@ func (s *seqSet) add(q Seq) {
 	s.n++
 }
 
+// addRun adds n seqs from q on. It reports whether none of them was a member.
+func (s *seqSet) addRun(q Seq, n int) bool {
+	fits := true
+	for n > 0 {
+		no := uint64(q) >> setPageShift
+		i, ok := s.find(no)
+		if !ok {
+			i = s.insert(i, no)
+		}
+		w, bit := uint64(q)/64%setWords, uint64(q)%64
+		m := min(n, int(64-bit))
+		mask := (^uint64(0) >> (64 - m)) << bit
+		word := &s.pages[i].bits[w]
+		fits = fits && *word&mask == 0
+		s.n += uint64(bits.OnesCount64(mask &^ *word))
+		*word |= mask
+		q, n = q+Seq(m), n-m
+	}
+	return fits
+}
+
 // remove removes q and tells whether it was a member.
 func (s *seqSet) remove(q Seq) bool {
 	i, ok := s.find(uint64(q) >> setPageShift)

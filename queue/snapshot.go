@@ -4,8 +4,9 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 )
 
-// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths, limits of queues and sessions, and transactions.
-const snapshotVersion = 3
+// snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths, limits of queues and sessions, and transactions;
+// 3 a record for every ready message.
+const snapshotVersion = 4
 
 // recordHasCounts marks an encoded record that has acquired and failures, recordHasDue one that has due; they share an octet with the record's flags.
 const (
@@ -95,7 +96,7 @@ func appendRecord(dst []byte, distance uint64, born int64, x *record) []byte {
 	return dst
 }
 
-// appendTo appends the levels that have messages, by priority ascending, and in each the messages by place.
+// appendTo appends the levels that have messages, by priority ascending.
 func (r *ready) appendTo(dst []byte) []byte {
 	filled := 0
 	for i := range r.levels {
@@ -105,41 +106,11 @@ func (r *ready) appendTo(dst []byte) []byte {
 	}
 	dst = codec.AppendUvarint(dst, uint64(filled))
 	for i := range r.levels {
-		if n := r.levels[i].size(); n > 0 {
-			dst = append(dst, byte(i))
-			dst = codec.AppendUvarint(dst, uint64(n))
-			last, born := Seq(0), int64(0)
-			r.levels[i].each(uint8(i), func(x *record) {
-				dst = appendRecord(dst, uint64(x.place-last), born, x)
-				last, born = x.place, x.born
-			})
+		if r.levels[i].size() > 0 {
+			dst = r.levels[i].appendTo(append(dst, byte(i)))
 		}
 	}
 	return dst
-}
-
-// each visits the messages of a level in order of place.
-func (l *level) each(priority uint8, visit func(x *record)) {
-	var x record // one for all: visit makes it escape
-	others := func(before Seq) {
-		if l.others == nil {
-			return
-		}
-		l.others.AscendGreaterOrEqual(record{place: x.place + 1}, func(o record) bool {
-			if o.place >= before {
-				return false
-			}
-			x = o
-			visit(&x)
-			return true
-		})
-	}
-	l.fresh.each(func(f *fresh) {
-		others(f.seq)
-		x = fromFresh(f, priority)
-		visit(&x)
-	})
-	others(1<<64 - 1)
 }
 
 func (r *returning) appendTo(dst []byte) []byte {

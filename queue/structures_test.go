@@ -169,17 +169,17 @@ func TestOneStuckDeliveryPinsOnePage(t *testing.T) {
 	}
 }
 
-// TestFifo holds the chunks against a slice, through growth, rest and shrinking.
+// TestFifo holds the ends and the pages against a slice, through growth, rest and shrinking.
 func TestFifo(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 5))
-	var f fifo
+	f := fifo{window: windowSeqs}
 	var want []Seq
 	next := Seq(1)
 	for round := range 400 {
 		for range g.IntN([]int{3, 40, 3000}[round%3]) {
 			f.push(fresh{seq: next})
 			want = append(want, next)
-			next++
+			next += 1 + Seq(g.IntN(40)/39)
 		}
 		for range g.IntN([]int{3, 60, 4000}[g.IntN(3)]) {
 			if len(want) == 0 {
@@ -192,9 +192,15 @@ func TestFifo(t *testing.T) {
 			want = want[1:]
 		}
 		var got []Seq
-		f.each(func(x *fresh) { got = append(got, x.seq) })
+		f.ascend(0, func(x *fresh) bool {
+			got = append(got, x.seq)
+			return true
+		})
 		if f.n != len(want) || !slices.Equal(got, want) {
 			t.Fatalf("round %d: %d messages, want %d", round, len(got), len(want))
+		}
+		if open := len(f.front) + len(f.back); open > 4*windowSeqs || len(want) == 0 && cap(f.front)+cap(f.back) > 2*fifoKeptMax {
+			t.Fatalf("round %d: %d of %d messages are not packed", round, open, len(want))
 		}
 	}
 }
@@ -226,13 +232,12 @@ func TestHeap(t *testing.T) {
 // TestLayout: what there are millions of must stay small.
 func TestLayout(t *testing.T) {
 	var p page
-	var c chunk
 	for _, x := range []struct {
 		name      string
 		got, want uintptr
 	}{
 		{"fresh", sizeOf(fresh{}), 24}, {"record", sizeOf(record{}), 48}, {"delivery", sizeOf(delivery{}), 64},
-		{"page per delivery", sizeOf(p) / deliveryPage, 64}, {"chunk header", sizeOf(c), 40},
+		{"page per delivery", sizeOf(p) / deliveryPage, 64}, {"packed", sizeOf(packed{}), 64},
 	} {
 		if x.got > x.want {
 			t.Errorf("%s takes %d bytes, want at most %d", x.name, x.got, x.want)

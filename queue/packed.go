@@ -1,0 +1,182 @@
+package queue
+
+import (
+	"slices"
+
+	"github.com/warrenmq/warren/internal/codec"
+)
+
+// A message that waits far from either end of its fifo has no record of its own: a run of messages is described once. A packed page is the messages of one level that stand in the same window of seqs,
+// as runs one behind the other. Its bytes say everything about it but the window and the level, and equal messages have equal bytes. A run is consecutive seqs with the same length, flags and time of birth, as
+// long as there are any; what it has in common with the run before it is left out:
+//
+//	control   bits 0-3: runSkips, runBytes, runFlags, runBorn; bits 4-7: messages - 1, 15: a count follows
+//	count     uvarint, messages - 16
+//	skips     uvarint, seqs left out before the run, from the first of the window on
+//	bytes     uvarint
+//	flags     octet
+//	born      uvarint, milliseconds later than the run before, which at first is 0
+const (
+	runSkips = 1
+	runBytes = 2
+	runFlags = 4
+	runBorn  = 8
+
+	runCountShift = 4
+	runCountMore  = 15
+)
+
+// run is n messages from seq on that differ in nothing else.
+type run struct {
+	seq   Seq
+	n     int
+	bytes uint32
+	flags Flags
+	born  int64
+}
+
+// extends tells whether a run goes on with x.
+func (r *run) extends(x *run) bool {
+	return x.seq+Seq(x.n) == r.seq && r.bytes == x.bytes && r.flags == x.flags && r.born == x.born
+}
+
+// at returns message i of a run.
+func (r *run) at(i int) fresh {
+	return fresh{seq: r.seq + Seq(i), born: r.born, bytes: r.bytes, flags: r.flags}
+}
+
+// packer makes the bytes of a page of runs in ascending order.
+type packer struct {
+	dst     []byte
+	written run // the last run in dst
+	open    run // what may still grow; none if n is 0
+}
+
+// newPacker begins a page of the window that begins with first.
+func newPacker(dst []byte, first Seq) packer { return packer{dst: dst, written: run{seq: first}} }
+
+func (p *packer) add(x run) {
+	if p.open.n > 0 && x.extends(&p.open) {
+		p.open.n += x.n
+		return
+	}
+	p.flush()
+	p.open = x
+}
+
+func (p *packer) addFresh(x *fresh) {
+	if o := &p.open; o.n > 0 && o.seq+Seq(o.n) == x.seq && o.bytes == x.bytes && o.flags == x.flags && o.born == x.born {
+		o.n++
+		return
+	}
+	p.flush()
+	p.open = run{seq: x.seq, n: 1, bytes: x.bytes, flags: x.flags, born: x.born}
+}
+
+// flush appends the run that is open.
+func (p *packer) flush() {
+	x, last := &p.open, &p.written
+	if x.n == 0 {
+		return
+	}
+	at := len(p.dst)
+	control := byte(min(x.n-1, runCountMore) << runCountShift)
+	p.dst = append(p.dst, control)
+	if x.n > runCountMore {
+		p.dst = codec.AppendUvarint(p.dst, uint64(x.n-runCountMore-1))
+	}
+	if skipped := x.seq - last.seq - Seq(last.n); skipped != 0 {
+		control |= runSkips
+		p.dst = codec.AppendUvarint(p.dst, uint64(skipped))
+	}
+	if x.bytes != last.bytes {
+		control |= runBytes
+		p.dst = codec.AppendUvarint(p.dst, uint64(x.bytes))
+	}
+	if x.flags != last.flags && mutant != mutantPackedForgetsFlags {
+		control |= runFlags
+		p.dst = append(p.dst, byte(x.flags))
+	}
+	if x.born != last.born && mutant != mutantPackedForgetsBirth {
+		control |= runBorn
+		p.dst = codec.AppendUvarint(p.dst, uint64(x.born-last.born))
+	}
+	p.dst[at] = control
+	p.written, p.open = *x, run{}
+}
+
+// unpacker reads the runs of a page. The bytes must be those of a packer, or checked (see restorer.window).
+type unpacker struct {
+	codec.Reader
+	run
+}
+
+func newUnpacker(src []byte, first Seq) unpacker {
+	return unpacker{Reader: codec.NewReader(src), run: run{seq: first}}
+}
+
+// next reads one more run; false at the end, or when what follows is no run.
+func (u *unpacker) next() bool {
+	if u.Len() == 0 {
+		return false
+	}
+	x := &u.run
+	control := u.Uint8()
+	x.seq += Seq(x.n)
+	x.n = int(control>>runCountShift) + 1
+	if x.n > runCountMore {
+		x.n += int(min(u.Uvarint(), windowSeqs))
+	}
+	if control&runSkips != 0 {
+		x.seq += Seq(u.Uvarint())
+	}
+	if control&runBytes != 0 {
+		x.bytes = readUint32(&u.Reader)
+	}
+	if control&runFlags != 0 {
+		x.flags = Flags(u.Uint8())
+	}
+	if control&runBorn != 0 {
+		x.born += int64(u.Uvarint())
+	}
+	return u.Err() == nil
+}
+
+// packed is a packed page: n messages, from seq first to last. Behind it in the fifo stand the messages above last.
+type packed struct {
+	runs        []byte
+	start       Seq // of the window
+	first, last Seq
+	n           int
+	// before counts the messages that were packed before it and not taken out of the middle, so that differences of it say how many stand between pages.
+	before uint64
+}
+
+// pack makes a page of messages in ascending order, all of the window that begins with start.
+func pack(start Seq, items []fresh) packed {
+	var room [512]byte // most pages are shorter
+	p := newPacker(room[:0], start)
+	for i := range items {
+		p.addFresh(&items[i])
+	}
+	p.flush()
+	return packed{runs: slices.Clone(p.dst), start: start, first: items[0].seq, last: items[len(items)-1].seq, n: len(items)}
+}
+
+// appendTo appends the messages of a page.
+func (p *packed) appendTo(dst []fresh) []fresh {
+	for u := newUnpacker(p.runs, p.start); u.next(); {
+		for i := range u.n {
+			dst = append(dst, u.at(i))
+		}
+	}
+	return dst
+}
+
+// below counts the messages of a page with a lower seq.
+func (p *packed) below(seq Seq) (n int) {
+	for u := newUnpacker(p.runs, p.start); u.next() && u.seq < seq; {
+		n += min(u.n, int(seq-u.seq))
+	}
+	return n
+}
