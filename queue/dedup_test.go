@@ -49,7 +49,7 @@ func (o *oracle) isDuplicate(id DedupID) bool {
 func (o *oracle) staysDuplicate(id DedupID) bool {
 	held := false
 	for _, x := range o.messages {
-		held = held || x.holds && x.id == id && x.place != oReady && x.place != oDelayed
+		held = held || x.holds && x.id == id && x.place != oReady && x.place != oDelayed && x.place != oDead
 	}
 	return o.isDuplicate(id) && (o.isWindow() || !held)
 }
