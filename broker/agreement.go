@@ -125,10 +125,16 @@ func (a *agreement) decide(ctx context.Context, others []txPart) error {
 	}
 	a.send([]txPart{a.home}, func(txPart) queue.Command { return cmd })
 	x, ok := a.await(ctx, func(agreed) bool { return true })
+	committed := x.code == queue.CodeOK
+	if ok && x.code == queue.CodeGone { // deleted, before or after: it answers those who ask
+		var err error
+		committed, err = a.ch.session.AskTx(a.home.queue, a.n)
+		ok = err == nil
+	}
 	switch {
-	case !ok || x.code == queue.CodeUnavailable || x.code == queue.CodeGone:
+	case !ok || x.code == queue.CodeUnavailable:
 		return errUnknownTx()
-	case x.code != queue.CodeOK:
+	case !committed:
 		return errPartialTx()
 	}
 	return nil

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,49 @@ func TestTxUndecided(t *testing.T) {
 		}
 		b.calm()
 	})
+}
+
+// TestTxHomeDeleted: somebody deletes the home while it is asked to decide. If it had not decided nothing happened, and the client hears that; if it had, the transaction goes on.
+func TestTxHomeDeleted(t *testing.T) {
+	for _, decided := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := startBroker(t)
+			r := b.overTwo()
+			home, other := b.queueNamed("q"), b.queueNamed("p")
+			other.freeze()
+			r.send(1, &amqp.TxCommit{})
+			synctest.Wait()
+			home.freeze()
+			other.thaw()
+			synctest.Wait()
+			if decided { // and its answer is lost
+				home.mu.Lock()
+				waiting := home.mailbox
+				home.mailbox = nil
+				for _, x := range waiting {
+					lost := *x
+					lost.waiters = make([]fakeWaiter, len(x.waiters))
+					home.apply(&lost)
+				}
+				home.mailbox = waiting
+				home.mu.Unlock()
+			}
+			r2 := b.open()
+			ready := 0
+			if decided {
+				ready = 1
+			}
+			r2.call(1, &amqp.QueueDelete{Queue: "q"}, fmt.Sprint("queue.delete-ok message-count=", ready))
+			if decided {
+				r.expect("tx.commit-ok")
+				b.holds("p", 2, 0)
+			} else {
+				r.closed(1, amqp.MethodTxCommit, "406 PRECONDITION_FAILED - partial tx completion")
+				b.holds("p", 0, 0)
+			}
+			b.calm()
+		})
+	}
 }
 
 // TestTxHidden: another queue does not answer when all is decided.

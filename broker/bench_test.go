@@ -92,6 +92,7 @@ func (s *nullSession) Submit(_ meta.QueueID, _ *queue.Command, token uint64) err
 	return nil
 }
 func (s *nullSession) Flush()                                                 {}
+func (s *nullSession) AskTx(meta.QueueID, queue.TxNumber) (bool, error)       { return false, nil }
 func (s *nullSession) ID() queue.SessionID                                    { return 1 }
 func (s *nullSession) Close(func(meta.QueueID) uint64, uint64) []meta.QueueID { return nil }
 

@@ -23,6 +23,7 @@ type fakeHost struct {
 	index    uint64
 	watchers []func([]meta.Effect)
 	queues   map[meta.QueueID]*fakeQueue
+	ended    map[meta.QueueID]*fakeQueue // deleted, and asked still about transactions
 	cat      atomic.Pointer[quorum.Catalogue]
 	sessions atomic.Uint64
 	doDelay  chan struct{} // if set, Do waits for it
@@ -41,7 +42,7 @@ var fakeBoot = meta.Boot{Counter: 1, Nonce: 7}
 
 func newFakeHost(tb testing.TB) *fakeHost {
 	tb.Helper()
-	h := &fakeHost{m: meta.New(), queues: make(map[meta.QueueID]*fakeQueue)}
+	h := &fakeHost{m: meta.New(), queues: make(map[meta.QueueID]*fakeQueue), ended: make(map[meta.QueueID]*fakeQueue)}
 	h.cat.Store(&quorum.Catalogue{View: h.m.View(), Router: exchange.Compile(h.m.View(), exchange.Node{})})
 	hash := meta.HashPassword([4]byte{1, 2, 3, 4}, []byte("guest"))
 	replies, err := h.Do(context.Background(),
@@ -103,6 +104,7 @@ func (h *fakeHost) Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, 
 		if e := &effects[i]; e.Kind == meta.QueueDeleted {
 			if q := h.queues[e.Queue.ID]; q != nil {
 				delete(h.queues, e.Queue.ID)
+				h.ended[e.Queue.ID] = q
 				gone = append(gone, q)
 			}
 		}
@@ -555,6 +557,21 @@ func (s *fakeSession) Flush() {
 }
 
 func (s *fakeSession) ID() queue.SessionID { return s.id }
+
+// AskTx asks a queue that was deleted: it is kept, as a draining one is.
+func (s *fakeSession) AskTx(home meta.QueueID, n queue.TxNumber) (bool, error) {
+	s.host.mu.Lock()
+	q := s.host.ended[home]
+	s.host.mu.Unlock()
+	if q == nil {
+		return false, nil
+	}
+	q.runMu.Lock()
+	defer q.runMu.Unlock()
+	boot := queue.Boot{Counter: fakeBoot.Counter, Nonce: fakeBoot.Nonce}
+	reply, _ := q.m.Apply(machine.Stamp{NowMillis: time.Now().UnixMilli()}, &queue.Command{Op: queue.OpTxAsk, Node: queue.NodeID(fakeNode), Boot: boot, Session: s.id, Tx: n}, nil)
+	return reply.A == queue.TxCommitted, nil
+}
 
 func (s *fakeSession) Close(lastWritten func(meta.QueueID) uint64, token uint64) []meta.QueueID {
 	s.mu.Lock()

@@ -32,6 +32,7 @@ type Session interface {
 	Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 	Flush()
 	ID() queue.SessionID
+	AskTx(home meta.QueueID, n queue.TxNumber) (committed bool, err error)
 	Close(lastWritten func(meta.QueueID) uint64, token uint64) []meta.QueueID
 }
 

@@ -254,8 +254,17 @@ func (m *Machine) OpenTxs(dst []OpenTx) []OpenTx {
 	return dst
 }
 
-// HasDecisions tells whether there are transactions of which others may have to hear from this queue: until then it should not be deleted.
-func (m *Machine) HasDecisions() bool { return len(m.decisions) > 0 }
+// MayDecide tells whether other queues may have to hear from this one what became of a transaction: it has decided one that not all know of, or something is staged that it may yet decide.
+func (m *Machine) MayDecide() bool {
+	for _, p := range m.pipelines {
+		for _, s := range p.sessions {
+			if s.tx != nil {
+				return true
+			}
+		}
+	}
+	return len(m.decisions) > 0
+}
 
 // AppendQueue appends a queue to the list of an OpTxDecide, which must ascend.
 func AppendQueue(dst []byte, q QueueID) []byte { return codec.AppendUvarint(dst, uint64(q)) }

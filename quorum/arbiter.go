@@ -90,7 +90,7 @@ func about(op queue.Op, t *queue.OpenTx) *queue.Command {
 
 // ask ends a reservation as its home says.
 func (a *arbiter) ask(home queue.QueueID, t *queue.OpenTx) error {
-	reply, _, err := a.command(home, about(queue.OpTxAsk, t)) // a home that is gone has decided nothing
+	reply, _, err := a.host.commandTo(home, about(queue.OpTxAsk, t)) // a home that is gone has decided nothing
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (a *arbiter) ask(home queue.QueueID, t *queue.OpenTx) error {
 func (a *arbiter) tell(other queue.QueueID, t *queue.OpenTx) error {
 	end := about(queue.OpTxEnd, t)
 	end.To = queue.TxCommitted
-	if _, _, err := a.command(other, end); err != nil {
+	if _, _, err := a.host.commandTo(other, end); err != nil {
 		return err
 	}
 	done := about(queue.OpTxDone, t)
@@ -116,18 +116,18 @@ func (a *arbiter) tell(other queue.QueueID, t *queue.OpenTx) error {
 // errRefusedTx says that the leader of another queue did not carry out a command.
 var errRefusedTx = errors.New("quorum: the other queue of the transaction has stopped")
 
-// command has another queue apply a command. gone says that the catalogue does not have it any more.
-func (a *arbiter) command(to queue.QueueID, cmd *queue.Command) (reply queue.Reply, gone bool, err error) {
-	id, view := meta.QueueID(to), a.host.Catalogue().View
+// commandTo has a queue of a transaction apply a command. gone says that the catalogue does not have it any more.
+func (h *Host) commandTo(to queue.QueueID, cmd *queue.Command) (reply queue.Reply, gone bool, err error) {
+	id, view := meta.QueueID(to), h.Catalogue().View
 	if view.QueueByID(id) == nil {
 		if id >= view.NextQueueID() {
 			return reply, false, errUnknown
 		}
 		return reply, true, nil
 	}
-	ctx, cancel := context.WithTimeout(a.host.life, limits.PublishTimeoutMillis*time.Millisecond)
+	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
-	run, err := a.host.running(ctx, id)
+	run, err := h.running(ctx, id)
 	if err != nil {
 		return reply, false, err
 	}

@@ -354,8 +354,8 @@ func (h *Host) drained(run runner, leads func() bool) {
 	}
 }
 
-// mayHaveLetters tells whether messages may be on their way out of a queue that is about to be deleted. Only its leader knows.
-func (h *Host) mayHaveLetters(id meta.QueueID) bool {
+// mustDrain tells whether messages may be on their way out of a queue that is about to be deleted, or others may have to hear from it what became of a transaction. Only its leader knows.
+func (h *Host) mustDrain(id meta.QueueID) bool {
 	q := h.Catalogue().View.QueueByID(id)
 	if q == nil {
 		return false
@@ -366,10 +366,10 @@ func (h *Host) mayHaveLetters(id meta.QueueID) bool {
 	}
 	switch run := run.(type) {
 	case *local:
-		return run.status().Counts.Dead > 0
+		return run.isOwed()
 	case *group:
 		if run.leads() {
-			return run.status().Counts.Dead > 0
+			return run.isOwed()
 		}
 	case nil:
 		if h.neverUsed(q) {
@@ -421,14 +421,15 @@ type DeleteResult struct {
 	Messages uint64
 }
 
-// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. From a queue whose messages are on their way to others these still arrive (PROTOCOL 4, draining). ErrNoQueue: there is no such queue any more;
+// DeleteQueue deletes a queue, under a condition through a seal (PROTOCOL 5): the machine decides it in its log, the catalogue orders the delete. From a queue whose messages are on their way to others these still arrive, and one that others may ask about
+// a transaction answers them still (PROTOCOL 4, draining). ErrNoQueue: there is no such queue any more;
 // ErrNoLeader: the condition could not be decided, and nothing happened.
 func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Condition) (DeleteResult, error) {
 	var res DeleteResult
 	var token uint64
 	var drain bool
 	var run runner
-	if cond != 0 || h.decides(id) {
+	if cond != 0 {
 		var reply queue.Reply
 		var err error
 		if run, reply, err = h.seal(ctx, id, cond); err != nil {
@@ -440,7 +441,7 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 		}
 		token, res.Messages, drain = reply.A, reply.B, reply.C > 0
 	} else if st, ok := h.QueueStatus(id); ok {
-		res.Messages, drain = st.Counts.Ready, h.mayHaveLetters(id)
+		res.Messages, drain = st.Counts.Ready, h.mustDrain(id)
 	}
 	replies, err := h.Do(ctx, meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: id}, Token: token, Drain: drain && mutant != mutantNothingDrains})
 	switch {
@@ -459,22 +460,6 @@ func (h *Host) DeleteQueue(ctx context.Context, id meta.QueueID, cond queue.Cond
 
 // errDeciding says that a queue cannot be deleted yet.
 var errDeciding = errors.New("quorum: other queues have yet to hear that a transaction is committed")
-
-// decides tells whether other queues have to hear of a transaction from this one, as far as this node knows: a delete must wait for that, or they would take it for given up.
-func (h *Host) decides(id meta.QueueID) bool {
-	v, ok := h.slots.Load(id)
-	if !ok {
-		return false
-	}
-	run := v.(*slot).runner()
-	if run == nil || run.core() == nil {
-		return false
-	}
-	r := run.core()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.m.HasDecisions()
-}
 
 // seal seals a queue for its delete, at its next leader if the present one is lost: a queue that is sealed answers its token again.
 func (h *Host) seal(ctx context.Context, id meta.QueueID, cond queue.Condition) (runner, queue.Reply, error) {

@@ -309,6 +309,13 @@ func (r *replica) detachAll() {
 	}
 }
 
+// isOwed tells whether other queues wait for something from this one.
+func (r *replica) isOwed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m.Counts().Dead > 0 || r.m.MayDecide()
+}
+
 // serves tells whether nodes can attach.
 func (r *replica) serves() bool {
 	r.mu.Lock()

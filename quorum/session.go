@@ -62,6 +62,7 @@ type Delivery struct {
 // Session is a channel on this node incarnation (PROTOCOL 2). Its methods may be called from several goroutines; commands to one queue keep the order of Submit calls.
 type Session struct {
 	host *Host
+	boot meta.Boot
 	id   queue.SessionID
 	recv Receiver
 
@@ -73,7 +74,7 @@ type Session struct {
 
 // OpenSession makes a session that answers to r. It costs nothing in any queue until it subscribes or gets.
 func (h *Host) OpenSession(r Receiver) *Session {
-	return &Session{host: h, id: queue.SessionID(h.sessions.Add(1)), recv: r}
+	return &Session{host: h, boot: h.Boot(), id: queue.SessionID(h.sessions.Add(1)), recv: r}
 }
 
 // ID is the session's number, unique for this node incarnation.
@@ -116,6 +117,13 @@ func (s *Session) Submit(q meta.QueueID, cmd *queue.Command, token uint64) error
 		s.markDirty(p)
 	}
 	return nil
+}
+
+// AskTx asks a queue that was deleted whether it has committed a transaction of the session of which it is the home (docs/adr/0013). If it has not it never will. It blocks; an error means that it is not known.
+func (s *Session) AskTx(home meta.QueueID, n queue.TxNumber) (committed bool, err error) {
+	ask := queue.Command{Op: queue.OpTxAsk, Node: queue.NodeID(s.host.node), Boot: queue.Boot{Counter: s.boot.Counter, Nonce: s.boot.Nonce}, Session: s.id, Tx: n}
+	reply, gone, err := s.host.commandTo(queue.QueueID(home), &ask)
+	return !gone && reply.A == queue.TxCommitted, err
 }
 
 func (s *Session) isClosed() bool {

@@ -274,30 +274,70 @@ func TestEvictedChannelHalvesATransaction(t *testing.T) {
 	}
 }
 
-// TestDeletedHomeTakesItsDecisionAlong: somebody deletes the home when the channel's node is dead. What was decided is carried out first; what was not is given back.
+// TestDeletedHomeTakesItsDecisionAlong: somebody deletes the home when the channel's node is dead, on a node that has a replica of it and on one that has none, with a condition and without. What was decided is carried out first; what was not is given back.
 func TestDeletedHomeTakesItsDecisionAlong(t *testing.T) {
 	for _, steps := range []int{treatyDecides, treatyFinishes} {
-		Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
-			y := c.newTreaty(c.Node(4), "q")
-			y.through(steps, 2)
-			c.Node(4).Kill()
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			if r, err := c.Node(1).Host().DeleteQueue(ctx, y.queues[0], 0); err != nil || r.Code != queue.CodeOK {
-				c.T.Fatalf("the delete: %+v, %v", r, err)
-			}
-			want := uint64(0)
-			if steps > treatyDecides {
-				want = 1
-			}
-			for _, q := range y.queues[1:] {
-				c.Until(2*deathMillis*time.Millisecond+20*time.Second, "the transaction ends", func() bool {
-					n := c.Counts(q)
-					return n.Ready == 2 && n.Unacked == 0 && n.Acked == want
+		for _, cond := range []queue.Condition{0, queue.IfUnused} {
+			for _, by := range []meta.NodeID{1, 5} {
+				Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+					y := c.newTreaty(c.Node(4), "q")
+					y.through(steps, 2)
+					c.Node(4).Kill()
+					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+					defer cancel()
+					if r, err := c.Node(by).Host().DeleteQueue(ctx, y.queues[0], cond); err != nil || r.Code != queue.CodeOK {
+						c.T.Fatalf("the delete: %+v, %v", r, err)
+					}
+					y.othersEnd(steps > treatyDecides)
 				})
 			}
+		}
+	}
+}
+
+// othersEnd waits until the queues that are not the home have carried out their parts, or given them back.
+func (y *treaty) othersEnd(committed bool) {
+	y.c.T.Helper()
+	want := uint64(0)
+	if committed {
+		want = 1
+	}
+	for _, q := range y.queues[1:] {
+		y.c.Until(2*deathMillis*time.Millisecond+20*time.Second, "the transaction ends", func() bool {
+			n := y.c.Counts(q)
+			return n.Ready == 2 && n.Unacked == 0 && n.Acked == want
 		})
 	}
+}
+
+// TestDeletedHomeHalvesATransaction: the node that leads the home is told to delete it before it has decided, and it decides before the catalogue knows. One queue hears of it, then the channel's node dies. The others hear the
+// same from the home, which stays until then.
+func TestDeletedHomeHalvesATransaction(t *testing.T) {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		y := c.newTreaty(c.Node(5), "q")
+		y.through(treatyDecides, 2)
+		home := c.AwaitLeader(y.queues[0])
+		c.SetRaftFaults(blocked(catalogueShard))
+		deleted := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_, err := home.Host().DeleteQueue(ctx, y.queues[0], 0)
+			deleted <- err
+		}()
+		c.Pass(10 * time.Millisecond)
+		y.step(treatyDecides, 2)
+		y.c.Until(5*time.Second, "the home decides", func() bool { return y.answered(queue.CodeOK) == 1 })
+		y.step(treatyFinishes, 1)
+		y.c.Until(5*time.Second, "one hears of it", func() bool { return y.answered(queue.CodeOK) == 1 })
+		c.Node(5).Kill()
+		c.SetRaftFaults(RaftFaults{})
+		if err := <-deleted; err != nil {
+			t.Fatal(err)
+		}
+		y.othersEnd(true)
+		c.Until(30*time.Second, "the deleted queue is gone", func() bool { return home.Host().Catalogue().View.QueueByID(y.queues[0]) == nil })
+	})
 }
 
 // TestFaultsHalveATransaction: nodes die, are cut off and come back at random moments of a transaction, whose channel goes on as far as it can. Whatever was decided, all queues do the same.
