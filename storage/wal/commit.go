@@ -10,7 +10,8 @@ import (
 // batch is what one write and one sync make durable. It is guarded by Log.mu until it is taken to be written, then by Log.writing.
 type batch struct {
 	parts   []part // in the order of the log
-	led     bool   // someone waits for it and will write it
+	one     [1]part
+	led     bool // someone waits for it and will write it
 	written bool
 	err     error
 	done    chan struct{} // closed when written; nil if only the leader waits
@@ -88,6 +89,10 @@ func (l *Log) TruncateTo(g Group, index uint64) error {
 	if gr == nil {
 		return nil
 	}
+	if index+1 >= gr.ahead.next {
+		gr.ahead.next = 0
+	}
+	gr.pending++
 	gr.truncations++
 	gr.floor = max(gr.floor, index)
 	rec := l.reserve(recordHeaderBytes + 8)
@@ -131,17 +136,34 @@ func (u *Update) bodyBytes() int {
 }
 
 // put adds a record to the batch that collects; mu is held.
-func (l *Log) put(kind byte, bootstrap []byte, u *Update) {
+func (l *Log) put(kind byte, bootstrap []byte, update *Update) {
+	u := *update
+	g := l.groups[u.Group]
+	if g == nil {
+		g = &group{}
+		l.groups[u.Group] = g
+	}
+	g.pending++
+	if kind == kindReset {
+		g.ahead = ahead{}
+	}
+	flags := byte(0)
+	snapshot, apart := g.ahead.put(&u)
+	if !snapshot {
+		u.Snapshot = nil
+	}
+	if apart {
+		flags = flagApart
+	}
 	n := u.bodyBytes()
 	if bootstrap != nil {
 		n += 4 + len(bootstrap)
 	}
-	encode(l.reserve(recordHeaderBytes+n), kind, bootstrap, u, n)
+	encode(l.reserve(recordHeaderBytes+n), kind, flags, bootstrap, &u, n)
 }
 
 // encode writes the record with a body of n bytes to rec, which has that length.
-func encode(rec []byte, kind byte, bootstrap []byte, u *Update, n int) {
-	flags := byte(0)
+func encode(rec []byte, kind, flags byte, bootstrap []byte, u *Update, n int) {
 	body := rec[recordHeaderBytes:recordHeaderBytes]
 	if bootstrap != nil {
 		flags |= flagBootstrap
@@ -212,4 +234,10 @@ func (l *Log) commit() error {
 		l.tidy()
 	}
 	return err
+}
+
+func newBatch() *batch {
+	b := &batch{}
+	b.parts = b.one[:0] // mostly one is enough
+	return b
 }

@@ -189,6 +189,6 @@ func appendRecord(dst []byte, kind byte, bootstrap []byte, u *Update) []byte {
 	}
 	at := len(dst)
 	dst = append(dst, make([]byte, recordBytes(int64(n)))...)
-	encode(dst[at:at+recordHeaderBytes+n], kind, bootstrap, u, n)
+	encode(dst[at:at+recordHeaderBytes+n], kind, 0, bootstrap, u, n)
 	return dst
 }

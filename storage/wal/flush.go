@@ -27,13 +27,13 @@ func (l *Log) flush(mark bool) error {
 	if err == nil && len(b.parts) == 0 {
 		b.written = b.led
 		if b.led {
-			l.batch = &batch{}
+			l.batch = newBatch()
 		}
 		l.mu.Unlock()
 		b.finish(nil)
 		return nil
 	}
-	l.batch = &batch{}
+	l.batch = newBatch()
 	l.mu.Unlock()
 	if err == nil {
 		err = l.writeOut(b)
@@ -178,9 +178,12 @@ func (l *Log) rotate(n int64) error {
 		}
 	}
 	h.number = f.number
+	f.filled = ok
 	f.name, f.file = fileName(l.dir, f.number, fileSuffix), spare.file
 	// The file gets its name when its header is durable: a file of the log whose header cannot be read is damaged.
-	if _, err := f.file.WriteAt(h.append(nil), 0); err != nil {
+	var head [recordsAt]byte
+	h.append(head[:0])
+	if _, err := f.file.WriteAt(head[:], 0); err != nil {
 		return err
 	}
 	if err := f.file.Sync(); err != nil {

@@ -45,7 +45,8 @@ const (
 	flagSnapshot  = 1 << 2 // index u64 | bytes u32 | data
 	flagEntries   = 1 << 3 // first u64 | count u32 | where each ends in data, u32 each | data
 	flagRestored  = 1 << 4 // nothing: the snapshot takes the place of all entries before
-	flagsKnown    = flagBootstrap | flagState | flagSnapshot | flagEntries | flagRestored
+	flagApart     = 1 << 5 // nothing: the entries do not follow those before, which are gone
+	flagsKnown    = flagBootstrap | flagState | flagSnapshot | flagEntries | flagRestored | flagApart
 )
 
 // fileHeader is the beginning of a file.

@@ -10,8 +10,34 @@ type group struct {
 	bootstrap, state, snapshot kept
 	snapshotIndex              uint64
 	spans                      []span // ascending and, but while the log is being read, without gaps
-	truncations                int    // of the group that are not yet written
+	truncations                int    // that are not yet written
 	floor                      uint64 // while there are such: entries up to here are hidden
+
+	pending int   // records that are not yet written
+	ahead   ahead // what there will be when they are
+}
+
+// ahead is what decides how a new record changes a group, all records before it counted.
+type ahead struct {
+	next          uint64 // index behind the last entry, 0 if there are none
+	hasSnapshot   bool
+	snapshotIndex uint64
+}
+
+// put counts an update and says what of it counts: whether its snapshot does, and whether its entries do not follow those before. That stands in the record,
+// because who reads the log later may lack what was before.
+func (a *ahead) put(u *Update) (snapshot, apart bool) {
+	if u.Snapshot != nil && (!a.hasSnapshot || u.SnapshotIndex >= a.snapshotIndex) {
+		snapshot, a.hasSnapshot, a.snapshotIndex = true, true, u.SnapshotIndex
+		if u.Restored {
+			a.next = 0
+		}
+	}
+	if len(u.Ends) > 0 {
+		apart = u.First > a.next
+		a.next = u.First + uint64(len(u.Ends))
+	}
+	return snapshot, apart
 }
 
 // kept is a small value that is held in memory, too.
@@ -70,6 +96,9 @@ func (l *Log) apply(rec []byte, f *logFile, off int64) error {
 		g = &group{}
 		l.groups[c.group] = g
 	}
+	if g.pending > 0 && c.kind != kindCopy {
+		g.pending--
+	}
 	switch c.kind {
 	case kindTruncate:
 		g.truncate(c.index)
@@ -88,7 +117,7 @@ func (l *Log) apply(rec []byte, f *logFile, off int64) error {
 		if c.kind == kindCopy {
 			g.fill(s)
 		} else {
-			g.extend(s)
+			g.extend(s, c.flags&flagApart != 0)
 		}
 	}
 	if g.empty() {
@@ -105,7 +134,7 @@ func (g *group) take(c *content, f *logFile) {
 	if c.flags&flagState != 0 {
 		g.state.set(c.state, f)
 	}
-	if c.flags&flagSnapshot != 0 && (g.snapshot.file == nil || c.snapshotIndex >= g.snapshotIndex) {
+	if c.flags&flagSnapshot != 0 {
 		g.snapshot.set(c.snapshot, f)
 		g.snapshotIndex = c.snapshotIndex
 		if c.flags&flagRestored != 0 {
@@ -115,7 +144,7 @@ func (g *group) take(c *content, f *logFile) {
 }
 
 func (g *group) empty() bool {
-	return g.bootstrap.file == nil && g.state.file == nil && g.snapshot.file == nil && len(g.spans) == 0 && g.truncations == 0
+	return g.bootstrap.file == nil && g.state.file == nil && g.snapshot.file == nil && len(g.spans) == 0 && g.pending == 0
 }
 
 func (g *group) clear() {
@@ -163,11 +192,12 @@ func (g *group) truncate(index uint64) {
 	}
 }
 
-// extend adds entries that take the place of all from their first one on.
-func (g *group) extend(s span) {
-	g.dropEntries(s.first)
-	if n := len(g.spans); n > 0 && g.spans[n-1].last()+1 != s.first {
-		g.dropEntries(0) // a snapshot lies between
+// extend adds entries that take the place of all from their first one on, or of all.
+func (g *group) extend(s span, apart bool) {
+	if apart {
+		g.dropEntries(0)
+	} else {
+		g.dropEntries(s.first)
 	}
 	g.spans = append(g.spans, s)
 }

@@ -81,6 +81,7 @@ type logFile struct {
 	nonce  uint64
 	file   storage.File
 	size   int64 // what it may hold
+	filled bool  // it has that length: what is written replaces what is there
 
 	end    int64  // where the next record goes
 	synced int64  // known to be durable up to here

@@ -3,10 +3,9 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
-
-	"os"
 
 	"github.com/warrenmq/warren/storage"
 )
@@ -17,7 +16,7 @@ func Open(o Options) (*Log, error) { return open(o, boundsOf(o)) }
 
 func open(o Options, b bounds) (*Log, error) {
 	l := &Log{
-		fsys: o.FS, dir: o.Dir, opts: o, bounds: b, groups: map[Group]*group{}, batch: &batch{}, next: 1,
+		fsys: o.FS, dir: o.Dir, opts: o, bounds: b, groups: map[Group]*group{}, batch: newBatch(), next: 1,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), tail: tail{chunkBytes: b.chunkBytes, bytesMax: b.tailBytes},
 	}
 	if err := storage.EnsureDir(o.FS, o.Dir); err != nil {
@@ -59,7 +58,7 @@ func numbersOf(names []string, suffix string) []uint64 {
 func (l *Log) recover(names []string) error {
 	err := scanLog(l.fsys, l.dir, names, os.O_RDWR, scanner{
 		incarnation: &l.opts.Incarnation,
-		opened:      func(f *logFile) { l.files = append(l.files, f) },
+		opened:      func(f *logFile) { f.filled, l.files = true, append(l.files, f) },
 		record: func(f *logFile, off int64, rec []byte) error {
 			if err := l.apply(rec, f, off); err != nil {
 				return &storage.CorruptError{File: f.name, OffsetBytes: off, Reason: err.Error()}
@@ -81,6 +80,10 @@ func (l *Log) recover(names []string) error {
 		}
 	}
 	for g, gr := range l.groups {
+		gr.ahead = ahead{hasSnapshot: gr.snapshot.file != nil, snapshotIndex: gr.snapshotIndex}
+		if n := len(gr.spans); n > 0 {
+			gr.ahead.next = gr.spans[n-1].last() + 1
+		}
 		if s := gr.hole(); s != nil {
 			return &storage.CorruptError{File: s.file.name, OffsetBytes: s.off, Reason: fmt.Sprintf("the entries before %d of group %v are missing", s.first, g)}
 		}
@@ -99,56 +102,38 @@ type scanner struct {
 // scanLog reads all files of a log, oldest first, and verifies them. It changes nothing. f.end and f.last are set when closed is called. The files
 // stay open.
 func scanLog(fsys storage.FS, dir string, names []string, flag int, s scanner) error {
-	numbers := numbersOf(names, fileSuffix)
 	var buf []byte
 	var before *scannedFile
-	for i, n := range numbers {
-		if i > 0 && n != numbers[i-1]+1 {
-			return &storage.CorruptError{File: fileName(dir, numbers[i-1]+1, fileSuffix), OffsetBytes: -1, Reason: "the file is missing"}
+	for _, n := range numbersOf(names, fileSuffix) {
+		if before != nil && n != before.number+1 {
+			return &storage.CorruptError{File: fileName(dir, before.number+1, fileSuffix), OffsetBytes: -1, Reason: "the file is missing"}
 		}
-		f := &logFile{number: n, name: fileName(dir, n, fileSuffix)}
+		f := &scannedFile{logFile: &logFile{number: n, name: fileName(dir, n, fileSuffix)}}
 		var err error
 		if f.file, err = fsys.OpenFile(f.name, flag); err != nil {
 			return err
 		}
 		if s.opened != nil {
-			s.opened(f)
+			s.opened(f.logFile)
 		}
-		if buf, err = readWhole(f, buf); err != nil {
-			return err
-		}
-		sf := &scannedFile{logFile: f}
-		if err := sf.begin(buf, s.incarnation); err != nil {
+		if err := f.begin(s.incarnation); err != nil {
 			return err
 		}
 		if before != nil {
-			if err := before.finish(&sf.header, s); err != nil {
+			if err := before.finish(&f.header, s); err != nil {
 				return err
 			}
+			buf = before.data
 		}
-		sf.data, before = buf, sf
-		if i < len(numbers)-1 {
-			buf = nil
+		if err := f.load(buf); err != nil {
+			return err
 		}
+		before = f
 	}
 	if before == nil {
 		return nil
 	}
 	return before.finish(nil, s)
-}
-
-// readWhole reads a file into buf, if that is large enough.
-func readWhole(f *logFile, buf []byte) ([]byte, error) {
-	size, err := f.file.Size()
-	if err != nil {
-		return nil, err
-	}
-	f.size = size
-	if int64(cap(buf)) < size {
-		buf = make([]byte, size)
-	}
-	buf = buf[:size]
-	return buf, storage.ReadFull(f.file, buf, 0)
 }
 
 // scannedFile is a file being verified.
@@ -159,10 +144,18 @@ type scannedFile struct {
 }
 
 // begin reads the header.
-func (f *scannedFile) begin(data []byte, incarnation *uint64) error {
-	h, ok := parseFileHeader(data)
+func (f *scannedFile) begin(incarnation *uint64) error {
+	var err error
+	if f.size, err = f.file.Size(); err != nil {
+		return err
+	}
+	head := make([]byte, min(f.size, recordsAt))
+	if err := storage.ReadFull(f.file, head, 0); err != nil {
+		return err
+	}
+	h, ok := parseFileHeader(head)
 	switch {
-	case !ok || len(data) < recordsAt:
+	case !ok || len(head) < recordsAt:
 		return &storage.CorruptError{File: f.name, OffsetBytes: 0, Reason: "the file header does not match its checksum"}
 	case h.version != formatVersion:
 		return &storage.VersionError{File: f.name, Found: h.version, Supported: formatVersion}
@@ -173,6 +166,15 @@ func (f *scannedFile) begin(data []byte, incarnation *uint64) error {
 	}
 	f.header, f.nonce, f.end, f.last = h, h.nonce, recordsAt, h.crc
 	return nil
+}
+
+// load reads the file into buf, if that is large enough.
+func (f *scannedFile) load(buf []byte) error {
+	if int64(cap(buf)) < f.size {
+		buf = make([]byte, f.size)
+	}
+	f.data = buf[:f.size]
+	return storage.ReadFull(f.file, f.data, 0)
 }
 
 // finish reads the records. next is the header of the file behind, nil if this is the last one.
@@ -213,7 +215,6 @@ func (f *scannedFile) finish(next *fileHeader, s scanner) error {
 	if s.closed != nil {
 		s.closed(f.logFile, torn)
 	}
-	f.data = nil
 	return nil
 }
 

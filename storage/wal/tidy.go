@@ -96,7 +96,7 @@ func (l *Log) freeOldest() bool {
 	for _, other := range l.files {
 		held += other.size
 	}
-	keep := f.refs == 0 && f.size == l.bounds.fileBytes && held <= l.bounds.filesBytes
+	keep := f.filled && f.refs == 0 && f.size == l.bounds.fileBytes && held <= l.bounds.filesBytes
 	s := spare{size: f.size}
 	if keep {
 		s.name = l.spares.name(l.dir)

@@ -1,0 +1,249 @@
+package wal
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/storagetest"
+)
+
+var histories = flag.Int("histories", 100, "random histories of TestRandomHistories")
+
+func TestRandomHistories(t *testing.T) {
+	for seed := range uint64(*histories) {
+		rng := rand.New(rand.NewPCG(seed, 99))
+		o := newOwner(t, storagetest.New())
+		for range 8 {
+			for range rng.IntN(60) {
+				o.must(o.step(rng))
+				o.check()
+			}
+			switch rng.IntN(4) {
+			case 0:
+				o.must(o.done(o.log.Close()))
+			case 1: // kill -9: what was written stays, what was collected goes
+			case 2:
+				o.fsys.Crash()
+			default:
+				o.fsys.CrashTorn(rng)
+			}
+			o.reopen()
+		}
+	}
+}
+
+const workloadSteps = 100
+
+func opsOf(t *testing.T, seed uint64) int {
+	fsys := storagetest.New()
+	o := newOwner(t, fsys)
+	fsys.SetFault(nil)
+	o.run(seed, workloadSteps)
+	if s := o.log.Stats(); o.log.next < 5 || s.CopiedBytes == 0 {
+		t.Fatalf("the workload is too small: %+v", s)
+	}
+	return fsys.Ops()
+}
+
+func TestEveryOperationFailsOnce(t *testing.T) {
+	for _, seed := range []uint64{11, 12, 13} {
+		fatal := 0
+		for n := range opsOf(t, seed) {
+			n++
+			fsys := storagetest.New()
+			o := newOwner(t, fsys)
+			told := 0
+			o.log.opts.Fatal = func(error) { told++ }
+			fsys.SetFault(storagetest.FailNth(n))
+			if o.run(seed, workloadSteps) {
+				fatal++
+				if o.log.Commit([]Update{entriesOf(a, 1, "x")}) == nil || told != 1 {
+					t.Fatalf("operation %d: a failed log goes on, or told %d times", n, told)
+				}
+				fsys.SetFault(nil)
+				fsys.CrashTorn(rand.New(rand.NewPCG(seed, uint64(n))))
+				o.reopen()
+				o.run(seed+1, workloadSteps/4)
+			}
+			fsys.SetFault(nil)
+			o.check()
+			o.must(o.done(o.log.Close()))
+			fsys.Crash()
+			o.reopen()
+		}
+		if fatal == 0 {
+			t.Fatal("no failed sync was met")
+		}
+	}
+}
+
+func TestDiskGoesAwayAtEveryOperation(t *testing.T) {
+	for _, seed := range []uint64{21, 22} {
+		for n := range opsOf(t, seed) {
+			n++
+			fsys := storagetest.New()
+			o := newOwner(t, fsys)
+			fsys.SetFault(storagetest.FailFrom(n))
+			o.run(seed, workloadSteps)
+			fsys.SetFault(nil)
+			rng := rand.New(rand.NewPCG(seed, uint64(n)))
+			for try := range 3 {
+				after := *o
+				after.fsys = fsys.Clone()
+				if try == 0 {
+					after.fsys.Crash()
+				} else {
+					after.fsys.CrashTorn(rng)
+				}
+				after.reopen()
+				after.run(seed+1, workloadSteps/5)
+				after.fsys.CrashTorn(rng)
+				after.reopen()
+			}
+		}
+	}
+}
+
+// Opening may be cut short at any operation, and by power loss: the next one finds the same.
+func TestOpeningFailsAtEveryOperation(t *testing.T) {
+	for seed := range uint64(4) {
+		fsys := storagetest.New()
+		o := newOwner(t, fsys)
+		o.run(seed, workloadSteps)
+		fsys.CrashTorn(rand.New(rand.NewPCG(seed, 1)))
+		for n := 1; ; n++ {
+			after := *o
+			after.fsys = fsys.Clone()
+			after.fsys.SetFault(storagetest.FailFrom(n))
+			if after.open() == nil {
+				break
+			}
+			after.fsys.SetFault(nil)
+			after.fsys.CrashTorn(rand.New(rand.NewPCG(seed, uint64(n))))
+			after.reopen()
+		}
+	}
+}
+
+func failSyncs(op storagetest.Op) error {
+	if op.Kind == storagetest.OpSync {
+		return storagetest.ErrInjected
+	}
+	return nil
+}
+
+// Of the last record any number of bytes may be left: it is there only whole, and what is written afterwards is found.
+func TestTornAtEveryByteOfTheLastRecord(t *testing.T) {
+	for _, length := range []int{0, 1, 90, 700} {
+		last := strings.Repeat("l", length)
+		total := int(recordBytes(int64(12 + 4 + length)))
+		for left := 0; left <= total; left++ {
+			fsys := storagetest.New()
+			l := openSmall(t, fsys)
+			must(t, l.Commit([]Update{entriesOf(a, 1, "one")}), l.Commit([]Update{entriesOf(a, 2, "two")}))
+			fsys.SetFault(failSyncs)
+			if err := l.Commit([]Update{entriesOf(a, 3, last)}); !errors.Is(err, storage.ErrFatal) {
+				t.Fatal(err)
+			}
+			fsys.SetFault(nil)
+			budget := left
+			fsys.CrashLeaving(func(u storagetest.Unsynced) int {
+				n := min(budget, u.Bytes)
+				budget -= n
+				return n
+			})
+			l = openSmall(t, fsys)
+			whole := []string{"1=one", "2=two"}
+			if left == total {
+				whole = append(whole, "3="+last)
+			}
+			want(t, fmt.Sprintf("%d of %d bytes left", left, total), readAll(t, l, a), whole...)
+			must(t, l.Commit([]Update{entriesOf(b, 1, "other")}))
+			fsys.Crash()
+			l = openSmall(t, fsys)
+			want(t, "after another crash", readAll(t, l, a), whole...)
+			want(t, "after another crash", readAll(t, l, b), "1=other")
+		}
+	}
+}
+
+// A killed process leaves records in the page cache that were never synced. Who finds them and lets them be relied on must have made them durable.
+func TestWhatAKilledProcessLeftIsDurableWhenOpenReturns(t *testing.T) {
+	fsys := storagetest.New()
+	l := openSmall(t, fsys)
+	must(t, l.Commit([]Update{entriesOf(a, 1, "one")}))
+	fsys.SetFault(failSyncs)
+	if l.Commit([]Update{entriesOf(a, 2, "two")}) == nil {
+		t.Fatal("a commit without a sync")
+	}
+	fsys.SetFault(nil)
+	l = openSmall(t, fsys)
+	want(t, "after the kill", readAll(t, l, a), "1=one", "2=two")
+	fsys.Crash()
+	l = openSmall(t, fsys)
+	want(t, "after power loss", readAll(t, l, a), "1=one", "2=two")
+}
+
+// Many goroutines commit while the disk goes away at any moment; then all that was confirmed is there, up to one unconfirmed commit for each.
+func TestConcurrentCommitsSurviveACrash(t *testing.T) {
+	const writers = 8
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		fsys := storagetest.New()
+		bounds := small
+		bounds.inline = false
+		l, err := open(Options{FS: fsys, Dir: testDir}, bounds)
+		must(t, err)
+		fsys.SetFault(storagetest.FailFrom(1 + rng.IntN(600)))
+		var confirmed, truncated [writers]uint64
+		var wg sync.WaitGroup
+		for w := range uint64(writers) {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				g := Group{w, 1}
+				for i := uint64(1); i <= 60; i++ {
+					u := entriesOf(g, i, fmt.Sprintf("%d of %d", i, w))
+					u.State = []byte(fmt.Sprint(i))
+					if l.Commit([]Update{u}) != nil {
+						return
+					}
+					confirmed[w] = i
+					if i%20 == 0 {
+						truncated[w] = i - 5
+						_ = l.TruncateTo(g, i-5)
+					}
+					if got, err := readRange(l, g, i, i+1); err == nil && (len(got) != 1 || got[0] != fmt.Sprintf("%d=%d of %d", i, i, w)) {
+						t.Errorf("read %d of %d: %q", i, w, got)
+					}
+				}
+			}()
+		}
+		wg.Wait()
+		_ = l.Close()
+		fsys.SetFault(nil)
+		fsys.CrashTorn(rng)
+		l, err = open(Options{FS: fsys, Dir: testDir}, bounds)
+		must(t, err)
+		for w := range uint64(writers) {
+			g := Group{w, 1}
+			first, last, _ := l.Range(g)
+			state, _ := l.StateOf(g)
+			if last < confirmed[w] || last > confirmed[w]+1 || last > 0 && first > truncated[w]+1 || last > 0 && string(state) != fmt.Sprint(last) {
+				t.Fatalf("seed %d: %v has %d to %d, state %s; confirmed %d, truncated %d", seed, g, first, last, state, confirmed[w], truncated[w])
+			}
+			for i, e := range readAll(t, l, g) {
+				if index := first + uint64(i); e != fmt.Sprintf("%d=%d of %d", index, index, w) {
+					t.Fatalf("seed %d: entry %d of %v: %q", seed, index, g, e)
+				}
+			}
+		}
+		must(t, l.Close())
+	}
+}
