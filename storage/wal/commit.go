@@ -93,6 +93,9 @@ func (l *Log) TruncateTo(g Group, index uint64) error {
 		gr.ahead.next = 0
 	}
 	gr.pending++
+	if mutant == mutantTruncatesEarly {
+		gr.truncate(index)
+	}
 	gr.truncations++
 	gr.floor = max(gr.floor, index)
 	rec := l.reserve(recordHeaderBytes + 8)

@@ -171,7 +171,7 @@ func (c *copying) encode(dst []byte, g *group, f *logFile) []byte {
 		still := true
 		for _, s := range spans[:c.covers[i]] {
 			at := g.find(s.first)
-			still = still && at < len(g.spans) && g.spans[at] == s
+			still = still && (at < len(g.spans) && g.spans[at] == s || mutant == mutantCopiesGone)
 		}
 		spans = spans[c.covers[i]:]
 		if still {

@@ -20,7 +20,7 @@ func (l *Log) flush(mark bool) error {
 	l.mu.Lock()
 	b := l.batch
 	err := l.failed
-	if mark && err == nil && len(b.parts) == 0 && l.unmarked {
+	if mark && err == nil && len(b.parts) == 0 && l.unmarked && mutant != mutantMarkerForgotten {
 		rec := l.reserve(recordHeaderBytes)
 		putRecordHeader(rec, kindMarker, 0, Group{}, 0)
 	}
@@ -114,7 +114,11 @@ func (l *Log) write(b *batch) error {
 				l.runs = append(l.runs, run{file: f, off: f.end, chunk: p.chunk, from: at, to: at})
 			}
 			rec := p.chunk.buf[at : at+int(n)]
-			f.last = seal(rec[:recordHeaderBytes+bodyBytesOf(rec)], f.nonce, f.end, f.synced, f.last)
+			synced := f.synced
+			if mutant == mutantClaimsTooMuch {
+				synced = f.end + n
+			}
+			f.last = seal(rec[:recordHeaderBytes+bodyBytesOf(rec)], f.nonce, f.end, synced, f.last)
 			f.end += n
 			at += int(n)
 			l.runs[len(l.runs)-1].to = at
@@ -143,8 +147,10 @@ func (l *Log) writeRuns() error {
 		}
 		bytes += r.to - r.from
 	}
-	if err := f.file.Sync(); err != nil {
-		return err
+	if mutant != mutantSyncSkipped {
+		if err := f.file.Sync(); err != nil {
+			return err
+		}
 	}
 	f.synced = f.end
 	l.mu.Lock()
@@ -156,7 +162,7 @@ func (l *Log) writeRuns() error {
 
 // rotate goes on to a new file, which has room for a record of n bytes. What has a place in the file before becomes durable first. writing is held.
 func (l *Log) rotate(n int64) error {
-	if f := l.active; f != nil && f.synced < f.end {
+	if f := l.active; f != nil && f.synced < f.end && mutant != mutantRotatesUnsynced {
 		if err := l.writeRuns(); err != nil {
 			return err
 		}
@@ -186,14 +192,18 @@ func (l *Log) rotate(n int64) error {
 	if _, err := f.file.WriteAt(head[:], 0); err != nil {
 		return err
 	}
-	if err := f.file.Sync(); err != nil {
-		return err
+	if mutant != mutantHeaderUnsynced {
+		if err := f.file.Sync(); err != nil {
+			return err
+		}
 	}
 	if err := l.fsys.Rename(spare.name, f.name); err != nil {
 		return err
 	}
-	if err := l.fsys.SyncDir(l.dir); err != nil {
-		return err
+	if mutant != mutantNamesUnsynced {
+		if err := l.fsys.SyncDir(l.dir); err != nil {
+			return err
+		}
 	}
 	f.end, f.synced, f.last = recordsAt, recordsAt, h.crc
 	l.mu.Lock()

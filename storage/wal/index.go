@@ -27,14 +27,14 @@ type ahead struct {
 // put counts an update and says what of it counts: whether its snapshot does, and whether its entries do not follow those before. That stands in the record,
 // because who reads the log later may lack what was before.
 func (a *ahead) put(u *Update) (snapshot, apart bool) {
-	if u.Snapshot != nil && (!a.hasSnapshot || u.SnapshotIndex >= a.snapshotIndex) {
+	if u.Snapshot != nil && (!a.hasSnapshot || u.SnapshotIndex >= a.snapshotIndex || mutant == mutantOldSnapshotCounts) {
 		snapshot, a.hasSnapshot, a.snapshotIndex = true, true, u.SnapshotIndex
 		if u.Restored {
 			a.next = 0
 		}
 	}
 	if len(u.Ends) > 0 {
-		apart = u.First > a.next
+		apart = u.First > a.next && mutant != mutantFollowsAnything
 		a.next = u.First + uint64(len(u.Ends))
 	}
 	return snapshot, apart
@@ -114,7 +114,7 @@ func (l *Log) apply(rec []byte, f *logFile, off int64) error {
 	if c.count > 0 {
 		s := span{first: c.first, count: uint64(c.count), file: f, off: off, bytes: int64(len(rec))}
 		f.live++
-		if c.kind == kindCopy {
+		if c.kind == kindCopy && mutant != mutantCopyCutsEntries {
 			g.fill(s)
 		} else {
 			g.extend(s, c.flags&flagApart != 0)
@@ -246,6 +246,10 @@ func (g *group) bounds() (first, last uint64, ok bool) {
 	if len(g.spans) == 0 {
 		return 0, 0, false
 	}
-	first, last = max(g.spans[0].first, g.floor+1), g.spans[len(g.spans)-1].last()
+	floor := g.floor
+	if mutant == mutantTruncatedShown {
+		floor = 0
+	}
+	first, last = max(g.spans[0].first, floor+1), g.spans[len(g.spans)-1].last()
 	return first, last, first <= last
 }

@@ -206,7 +206,7 @@ func (l *Log) fail(err error) error {
 	l.failed = storage.Fatal(err)
 	failed := l.failed
 	l.mu.Unlock()
-	if l.opts.Fatal != nil {
+	if l.opts.Fatal != nil && mutant != mutantFatalUntold {
 		l.opts.Fatal(failed)
 	}
 	return failed

@@ -101,7 +101,7 @@ func (t *tail) find(f *logFile, off int64) ([]byte, *chunk) {
 	}
 	c := t.chunks[i]
 	j := sort.Search(len(c.places), func(j int) bool { return !before(c.places[j]) }) - 1
-	if p := c.places[j]; p.file == f && off < p.off+int64(p.to-p.from) {
+	if p := c.places[j]; p.file == f && (off < p.off+int64(p.to-p.from) || mutant == mutantTailOfOtherPlace && p.from+int(off-p.off) < len(c.buf)) {
 		c.refs++
 		return c.buf[p.from+int(off-p.off) : p.to], c
 	}

@@ -1,0 +1,5 @@
+//go:build !walmutants
+
+package wal
+
+const mutant = mutantNone
