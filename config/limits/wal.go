@@ -29,4 +29,7 @@ const (
 
 	// WALSpareRetryMillis is the pause between two attempts to make a file ahead when the disk refuses. Used by storage/wal.
 	WALSpareRetryMillis = 1_000
+
+	// WALFullRetryMillis is the pause between two attempts to write to a full disk. Used by storage/wal.
+	WALFullRetryMillis = 50
 )

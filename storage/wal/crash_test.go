@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/warrenmq/warren/storage"
@@ -314,5 +315,66 @@ func TestATornBatchIsNoDamage(t *testing.T) {
 		})
 		l = openSmall(t, fsys)
 		want(t, "torn", readAll(t, l, a), "1=one")
+	}
+}
+
+// TestFullDiskIsWaitedFor: a write that finds no space, at any operation, is done when there is some; nobody is told that the node must stop.
+func TestFullDiskIsWaitedFor(t *testing.T) {
+	waited := 0
+	for n := 1; n < opsOf(t, 31); n += 7 {
+		fsys := storagetest.New()
+		o := newOwner(t, fsys)
+		o.log.opts.Fatal = func(err error) { t.Errorf("operation %d: the node is to stop: %v", n, err) }
+		refused := 0
+		fsys.SetFault(func(op storagetest.Op) error {
+			writes := op.Kind == storagetest.OpWrite || op.Kind == storagetest.OpOpen || op.Kind == storagetest.OpRename
+			if op.N < n || !writes || refused == 2 {
+				return nil
+			}
+			refused++
+			if op.Kind == storagetest.OpWrite && op.Bytes > 1 {
+				return errors.Join(&storagetest.TornWrite{Bytes: op.Bytes / 2}, syscall.ENOSPC)
+			}
+			return syscall.ENOSPC
+		})
+		if o.run(31, workloadSteps) {
+			t.Fatalf("operation %d: the log has failed", n)
+		}
+		fsys.SetFault(nil)
+		waited += int(o.log.Stats().Full)
+		o.check()
+		o.must(o.done(o.log.Close()))
+		fsys.Crash()
+		o.reopen()
+	}
+	if waited == 0 {
+		t.Error("no write had to wait")
+	}
+}
+
+// TestCloseOnFullDisk: a log that waits for space can be closed; what waited was never answered as durable.
+func TestCloseOnFullDisk(t *testing.T) {
+	fsys := storagetest.New()
+	l, err := Open(Options{FS: fsys, Dir: "/wal", FileBytes: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := make(chan struct{}, 1)
+	fsys.SetFault(func(op storagetest.Op) error {
+		if op.Kind != storagetest.OpWrite {
+			return nil
+		}
+		select {
+		case full <- struct{}{}:
+		default:
+		}
+		return syscall.ENOSPC
+	})
+	answer := make(chan error)
+	go func() { answer <- l.Commit([]Update{entriesOf(a, 1, "x")}) }()
+	<-full
+	go l.Close()
+	if err := <-answer; !errors.Is(err, ErrClosed) {
+		t.Errorf("the commit answers %v", err)
 	}
 }

@@ -19,7 +19,7 @@
 //   - A file is never continued by another process: a new one is begun. A file has its name only when its header is durable, and a successor only when
 //     all in it is.
 //   - Only the oldest file goes, when nothing of it is needed; so what a record takes back is always older than it, and goes first.
-//   - A failed write or sync of the log is final: storage.ErrFatal, told to Options.Fatal once.
+//   - A failed write or sync of the log is final: storage.ErrFatal, told to Options.Fatal once. A full disk is none: commits wait until there is space.
 //   - Read returns the bytes that were committed or an error.
 //
 // Hop before: quorum/raftlog. Hop after: storage.FS.

@@ -1,9 +1,12 @@
 package wal
 
 import (
+	"errors"
+	"syscall"
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/storage"
 )
 
 // run is a piece of a batch that stands in one file.
@@ -51,11 +54,18 @@ func (l *Log) flush(mark bool) error {
 
 // writeOut writes and syncs a batch and takes it into the index. writing is held.
 func (l *Log) writeOut(b *batch) error {
-	if err := l.write(b); err != nil {
+	err := l.write(b)
+	if errors.Is(err, ErrClosed) { // while it waited for space
+		l.mu.Lock()
+		l.failed = err
+		l.mu.Unlock()
+		return err
+	}
+	if err != nil {
 		return l.fail(err)
 	}
 	l.mu.Lock()
-	err := l.taken(b)
+	err = l.taken(b)
 	l.mu.Unlock()
 	if err != nil {
 		return l.fail(err)
@@ -142,7 +152,7 @@ func (l *Log) writeRuns() error {
 		if r.file != f {
 			continue // written when its file was left
 		}
-		if _, err := f.file.WriteAt(r.chunk.buf[r.from:r.to], r.off); err != nil {
+		if err := l.writeAt(f.file, r.chunk.buf[r.from:r.to], r.off); err != nil {
 			return err
 		}
 		bytes += r.to - r.from
@@ -175,21 +185,21 @@ func (l *Log) rotate(n int64) error {
 		before := l.files[len(l.files)-1]
 		h.prevEnd, h.prevCRC = before.end, before.last
 	}
-	spare, ok := l.spares.take(f.size)
 	l.mu.Unlock()
-	if !ok {
-		var err error
-		if spare, err = l.newSpare(); err != nil {
-			return err
-		}
+	var spare spare
+	err := l.withSpace(func() (err error) {
+		spare, f.filled, err = l.takeSpare(f.size)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	h.number = f.number
-	f.filled = ok
 	f.name, f.file = fileName(l.dir, f.number, fileSuffix), spare.file
 	// The file gets its name when its header is durable: a file of the log whose header cannot be read is damaged.
 	var head [recordsAt]byte
 	h.append(head[:0])
-	if _, err := f.file.WriteAt(head[:], 0); err != nil {
+	if err := l.writeAt(f.file, head[:], 0); err != nil {
 		return err
 	}
 	if mutant != mutantHeaderUnsynced {
@@ -197,7 +207,7 @@ func (l *Log) rotate(n int64) error {
 			return err
 		}
 	}
-	if err := l.fsys.Rename(spare.name, f.name); err != nil {
+	if err := l.withSpace(func() error { return l.fsys.Rename(spare.name, f.name) }); err != nil {
 		return err
 	}
 	if mutant != mutantNamesUnsynced {
@@ -214,14 +224,44 @@ func (l *Log) rotate(n int64) error {
 	return nil
 }
 
-// newSpare makes a file that is not filled ahead.
-func (l *Log) newSpare() (spare, error) {
+// takeSpare returns a file that was made ahead (filled), or else a new one.
+func (l *Log) takeSpare(size int64) (s spare, filled bool, err error) {
 	l.mu.Lock()
-	s := spare{name: l.spares.name(l.dir)}
+	s, filled = l.spares.take(size)
+	if !filled {
+		s.name = l.spares.name(l.dir)
+	}
 	l.mu.Unlock()
-	var err error
-	s.file, err = l.fsys.Create(s.name)
-	return s, err
+	if !filled {
+		s.file, err = l.fsys.Create(s.name)
+	}
+	return s, filled, err
+}
+
+// writeAt writes where nothing is yet that anybody relies on.
+func (l *Log) writeAt(f storage.File, src []byte, off int64) error {
+	return l.withSpace(func() error {
+		_, err := f.WriteAt(src, off)
+		return err
+	})
+}
+
+// withSpace does op again and again while the disk is full: that is no failed disk, and commits wait. What op does must not depend on how far it came before. No sync is tried twice.
+func (l *Log) withSpace(op func() error) error {
+	for {
+		err := op()
+		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return err
+		}
+		l.mu.Lock()
+		l.stats.Full++
+		l.mu.Unlock()
+		select {
+		case <-l.stop:
+			return ErrClosed
+		case <-time.After(limits.WALFullRetryMillis * time.Millisecond):
+		}
+	}
 }
 
 // arm sets the timer that writes the marker; mu is held.

@@ -160,6 +160,8 @@ type Stats struct {
 	FilesBytes    int64
 	// CopiedBytes is what was copied to make old files free.
 	CopiedBytes uint64
+	// Full counts how often a write found the disk full and was tried again.
+	Full uint64
 	// NoSpare is why no file could be made ahead, empty if one is there or being made.
 	NoSpare string
 }
