@@ -403,3 +403,23 @@ func (m *Machine) Has(seq Seq) bool {
 func (m *Machine) Live(yield func(Seq) bool) {
 	union(yield, &m.ready.seqs, &m.away, &m.delayed.seqs, &m.outbox.seqs)
 }
+
+// LivePageSeqs is how many messages a page of LivePages covers.
+const LivePageSeqs = setPageBits
+
+// LivePages is Live by pages, those that have any: bit i%64 of word i/64 stands for the message page*LivePageSeqs+i.
+func (m *Machine) LivePages(yield func(page uint64, live [LivePageSeqs / 64]uint64) bool) {
+	unionPages(func(p *setPage) bool { return yield(p.no, p.bits) }, &m.ready.seqs, &m.away, &m.delayed.seqs, &m.outbox.seqs)
+}
+
+// LivePage returns one page of LivePages.
+func (m *Machine) LivePage(page uint64) (live [LivePageSeqs / 64]uint64) {
+	for _, s := range [...]*seqSet{&m.ready.seqs, &m.away, &m.delayed.seqs, &m.outbox.seqs} {
+		if i, ok := s.find(page); ok {
+			for w, word := range s.pages[i].bits {
+				live[w] |= word
+			}
+		}
+	}
+	return live
+}

@@ -251,6 +251,20 @@ func (p *setPage) count() uint64 {
 
 // union yields the members of all sets in ascending order until yield returns false.
 func union(yield func(Seq) bool, sets ...*seqSet) {
+	unionPages(func(p *setPage) bool {
+		for w, word := range p.bits {
+			for ; word != 0; word &= word - 1 {
+				if !yield(Seq(p.no<<setPageShift + uint64(w*64+bits.TrailingZeros64(word)))) {
+					return false
+				}
+			}
+		}
+		return true
+	}, sets...)
+}
+
+// unionPages is union by pages.
+func unionPages(yield func(p *setPage) bool, sets ...*seqSet) {
 	at := make([]int, len(sets))
 	for i, s := range sets {
 		at[i] = s.head
@@ -278,12 +292,8 @@ func union(yield func(Seq) bool, sets ...*seqSet) {
 				at[i]++
 			}
 		}
-		for w, word := range next.bits {
-			for ; word != 0; word &= word - 1 {
-				if !yield(Seq(next.no<<setPageShift + uint64(w*64+bits.TrailingZeros64(word)))) {
-					return
-				}
-			}
+		if !yield(&next) {
+			return
 		}
 	}
 }

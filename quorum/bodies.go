@@ -1,6 +1,11 @@
 package quorum
 
-import "github.com/warrenmq/warren/queue"
+import (
+	"maps"
+	"slices"
+
+	"github.com/warrenmq/warren/queue"
+)
 
 // bodyPageSeqs is how many consecutive messages one page of bodies covers.
 const bodyPageSeqs = 256
@@ -122,14 +127,30 @@ func (b *bodies) markSaved(seq queue.Seq, evict bool) bool {
 	return true
 }
 
-// savedOrGone tells whether seq is known to be in the message store or is not in memory (then it must be there).
-func (b *bodies) savedOrGone(seq queue.Seq) bool {
-	p := b.page(seq)
-	if p == nil {
-		return true
+// each calls visit for the messages in memory, in order.
+func (b *bodies) each(visit func(seq queue.Seq, env []byte)) {
+	b.eachIn(func(p *bodyPage, i uint64) { visit(queue.Seq(p.number*bodyPageSeqs+i), p.env[i]) })
+}
+
+// eachUnsaved is each for those that are not in the message store.
+func (b *bodies) eachUnsaved(visit func(seq queue.Seq, env []byte)) {
+	b.eachIn(func(p *bodyPage, i uint64) {
+		if !p.isSaved(i) {
+			visit(queue.Seq(p.number*bodyPageSeqs+i), p.env[i])
+		}
+	})
+}
+
+// eachIn calls visit for the messages in memory by their place in a page.
+func (b *bodies) eachIn(visit func(p *bodyPage, i uint64)) {
+	for _, n := range slices.Sorted(maps.Keys(b.pages)) {
+		p := b.pages[n]
+		for i := range p.env {
+			if p.env[i] != nil {
+				visit(p, uint64(i))
+			}
+		}
 	}
-	i := uint64(seq) % bodyPageSeqs
-	return p.env[i] == nil || p.isSaved(i)
 }
 
 // evictSaved gives back the memory of everything that the message store has.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 
 	"github.com/warrenmq/warren/internal/codec"
@@ -22,19 +23,29 @@ func isFatal(err error) bool {
 type stateCut struct {
 	index    uint64
 	snapshot []byte
-	live     []queue.Seq
-	envs     [][]byte // nil: on disk
+	live     []livePage
+	count    uint64   // of the messages in live
+	envs     []stored // those that are in memory, in order
 	pin      segment.Cut
+}
+
+// livePage is one of queue.Machine.LivePages.
+type livePage struct {
+	no   uint64
+	seqs [queue.LivePageSeqs / 64]uint64
 }
 
 // cut takes the present state. Called with g.mu held.
 func (g *group) cut() *stateCut {
 	c := &stateCut{index: g.applied, snapshot: g.m.AppendSnapshot(nil), pin: g.disk.store.Cut()}
 	g.disk.pins = append(g.disk.pins, c.pin)
-	for seq := range g.m.Live {
-		c.live = append(c.live, seq)
-		c.envs = append(c.envs, g.bodies.get(seq))
+	for no, seqs := range g.m.LivePages {
+		c.live = append(c.live, livePage{no, seqs})
+		for _, w := range seqs {
+			c.count += uint64(bits.OnesCount64(w))
+		}
 	}
+	g.bodies.each(func(seq queue.Seq, env []byte) { c.envs = append(c.envs, stored{seq, env}) })
 	return c
 }
 
@@ -51,25 +62,42 @@ func (g *group) unpin(c *stateCut) {
 func (c *stateCut) write(w io.Writer, r *replica) error {
 	head := codec.AppendUint64(nil, c.index)
 	head = codec.AppendBytes(head, c.snapshot)
-	head = codec.AppendUvarint(head, uint64(len(c.live)))
+	head = codec.AppendUvarint(head, c.count)
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
 	var buf []byte
-	for i, seq := range c.live {
-		env := c.envs[i]
-		if env == nil {
-			if env = r.read(seq); env == nil {
+	envs := c.envs
+	for i := range c.live {
+		for seq := range c.live[i].each {
+			for len(envs) > 0 && envs[0].seq < seq {
+				envs = envs[1:]
+			}
+			var env []byte
+			if len(envs) > 0 && envs[0].seq == seq {
+				env = envs[0].env
+			} else if env = r.read(seq); env == nil {
 				return fmt.Errorf("quorum: the body of message %d cannot be read for a snapshot", seq)
 			}
-		}
-		buf = codec.AppendUvarint(buf[:0], uint64(seq))
-		buf = codec.AppendBytes(buf, env)
-		if _, err := w.Write(buf); err != nil {
-			return err
+			buf = codec.AppendUvarint(buf[:0], uint64(seq))
+			buf = codec.AppendBytes(buf, env)
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// each yields the messages of a page in order.
+func (p *livePage) each(yield func(queue.Seq) bool) {
+	for i, w := range p.seqs {
+		for ; w != 0; w &= w - 1 {
+			if !yield(queue.Seq(p.no*queue.LivePageSeqs + uint64(i*64+bits.TrailingZeros64(w)))) {
+				return
+			}
+		}
+	}
 }
 
 // readCut replaces the state of r by a streamed cut. Called with r.mu held.

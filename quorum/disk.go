@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -69,16 +70,22 @@ func (d *disk) load(r *replica) error {
 			return err
 		}
 	}
-	store, err := segment.Open(d.host.fs, d.dir, func(seq uint64) bool { return r.m.Has(queue.Seq(seq)) })
+	store, err := segment.Open(d.host.fs, d.dir, func(page uint64) segment.Mask { return r.m.LivePage(page) })
 	if err != nil {
 		return err
 	}
 	d.tmu.Lock() // sizes may be asked for already
 	d.store = store
 	d.tmu.Unlock()
-	for seq := range r.m.Live {
-		if r.bodies.get(seq) == nil && !d.store.Has(uint64(seq)) {
-			return &storage.CorruptError{File: d.dir, OffsetBytes: -1, Reason: fmt.Sprintf("the body of message %d is missing", seq)}
+	for page, live := range r.m.LivePages {
+		held := store.Held(page)
+		for w := range live {
+			for lacks := live[w] &^ held[w]; lacks != 0; lacks &= lacks - 1 {
+				seq := queue.Seq(page*queue.LivePageSeqs + uint64(w*64+bits.TrailingZeros64(lacks)))
+				if r.bodies.get(seq) == nil {
+					return &storage.CorruptError{File: d.dir, OffsetBytes: -1, Reason: fmt.Sprintf("the body of message %d is missing", seq)}
+				}
+			}
 		}
 	}
 	return nil
@@ -172,11 +179,11 @@ func (d *disk) begin(r *replica) *cutting {
 		return nil
 	}
 	c := &cutting{cp: checkpoint.Checkpoint{ShardID: uint64(d.id), Index: r.applied, Snapshot: r.m.AppendSnapshot(nil)}, cut: d.store.Cut()}
-	for seq := range r.m.Live {
-		if !r.bodies.savedOrGone(seq) {
-			c.unsaved = append(c.unsaved, stored{seq, r.bodies.get(seq)})
+	r.bodies.eachUnsaved(func(seq queue.Seq, env []byte) {
+		if r.m.Has(seq) {
+			c.unsaved = append(c.unsaved, stored{seq, env})
 		}
-	}
+	})
 	d.recording, d.entries, d.logBytes = true, nil, 0
 	return c
 }
@@ -282,7 +289,7 @@ func (d *disk) saved(r *replica, list []stored) {
 	defer r.mu.Unlock()
 	for _, s := range list {
 		if !r.bodies.markSaved(s.seq, evict) && !r.m.Has(s.seq) {
-			d.store.Release(uint64(s.seq)) // it left the queue while it was written
+			d.store.Release(uint64(s.seq), uint64(s.seq)) // it left the queue while it was written
 		}
 	}
 	if evict {
@@ -342,12 +349,14 @@ func (d *disk) sync(r *replica) error {
 
 // rewrite makes the present state durable at once. Called with the replica's mu held.
 func (d *disk) rewrite(r *replica) error {
-	for seq := range r.m.Live {
-		if !r.bodies.savedOrGone(seq) {
-			if err := d.store.Append(uint64(seq), r.bodies.get(seq)); err != nil {
-				return err
-			}
+	var failed error
+	r.bodies.eachUnsaved(func(seq queue.Seq, env []byte) {
+		if failed == nil && r.m.Has(seq) {
+			failed = d.store.Append(uint64(seq), env)
 		}
+	})
+	if failed != nil {
+		return failed
 	}
 	if err := d.store.Sync(); err != nil {
 		return err

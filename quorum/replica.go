@@ -189,10 +189,8 @@ func (r *replica) release(from, to queue.Seq) {
 	if r.onDisk == nil {
 		return
 	}
-	if store := r.onDisk(); store != nil && store.Len() > 0 {
-		for seq := from; seq <= to; seq++ {
-			store.Release(uint64(seq))
-		}
+	if store := r.onDisk(); store != nil {
+		store.Release(uint64(from), uint64(to))
 	}
 }
 

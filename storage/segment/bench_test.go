@@ -37,7 +37,7 @@ func BenchmarkAppendSync(b *testing.B) {
 				}
 				if live := uint64(i) - released; live*uint64(size) > 256<<20 {
 					for ; released < uint64(i); released++ {
-						s.Release(released)
+						s.Release(released, released)
 					}
 					if err := s.Collect(s.Cut()); err != nil {
 						b.Fatal(err)
@@ -85,12 +85,9 @@ func BenchmarkRelease(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for seq := range uint64(b.N) {
-		s.Release(seq)
+		s.Release(seq, seq)
 		if seq%10_000 == 0 {
-			s.mu.Lock()
-			s.epoch++
-			s.dropReleased(s.epoch)
-			s.mu.Unlock()
+			s.dropReleased(s.Cut())
 		}
 	}
 	s.segments = nil

@@ -2,6 +2,8 @@ package segment
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/internal/frame"
@@ -20,35 +22,57 @@ const (
 // store was closed.
 type Cut uint64
 
-// releases are the records released in one epoch.
+// releases are the records released in one epoch, by page.
 type releases struct {
 	epoch Cut
-	seqs  []uint64
+	pages map[uint64]*Mask
 }
 
-// Release says that the machine needs seq no more. The record stays, and can be read, until a Collect of a cut taken after this call. A number that
-// the store does not have, or that was released before, is ignored. A released number is not appended again.
-func (s *Store) Release(seq uint64) {
+// Release says that the machine needs the numbers from..to no more. The records stay, and can be read, until a Collect of a cut taken after this call. A number that the store does not have, or that was
+// released before, is ignored. A released number is not appended again. It costs as many steps as the range has pages.
+func (s *Store) Release(from, to uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.index.n == 0 {
 		return
 	}
-	ci, i, found := s.index.find(seq)
-	if !found {
+	i, _ := s.index.find(from / PageSeqs)
+	for ; i < len(s.index.pages) && s.index.pages[i].no <= to/PageSeqs; i++ {
+		s.releasePage(s.index.pages[i], from, to)
+	}
+}
+
+// releasePage releases the records of a page from..to; s.mu is held.
+func (s *Store) releasePage(p *indexPage, from, to uint64) {
+	low, high := uint64(0), uint64(PageSeqs)
+	if first := p.no * PageSeqs; from > first {
+		low = from - first
+	}
+	if to/PageSeqs == p.no {
+		high = to%PageSeqs + 1
+	}
+	members := p.has.between(low, high)
+	for w := range members {
+		members[w] &^= p.released[w]
+		p.released[w] |= members[w]
+	}
+	if members.isEmpty() {
 		return
 	}
-	p := &s.index.chunks[ci].places[i]
-	if p.released() {
-		return
-	}
-	p.bodyBytes |= releasedBit
-	s.segment(p.number).released += frame.OverheadBytes + p.length()
+	s.pending += members.count()
+	s.index.each(p, &members, func(at place, n int) { s.segment(at.number).released += int64(n) * at.bytes() })
 	if n := len(s.released); n == 0 || s.released[n-1].epoch != s.epoch {
-		s.released = append(s.released, releases{epoch: s.epoch})
+		s.released = append(s.released, releases{epoch: s.epoch, pages: map[uint64]*Mask{}})
 	}
-	last := &s.released[len(s.released)-1]
-	last.seqs = append(last.seqs, seq)
+	pages := s.released[len(s.released)-1].pages
+	sum := pages[p.no]
+	if sum == nil {
+		sum = new(Mask)
+		pages[p.no] = sum
+	}
+	for w := range members {
+		sum[w] |= members[w]
+	}
 }
 
 // Cut marks the moment at which the state for a checkpoint (or a stream) is taken: call it at the same entry boundary.
@@ -73,9 +97,7 @@ func (s *Store) Collect(durable Cut, pinned ...Cut) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	s.mu.Lock()
 	s.dropReleased(durable)
-	s.mu.Unlock()
 	// A file may be empty because its records were appended once more: those must be durable first.
 	if err := s.sync(); err != nil {
 		return err
@@ -95,18 +117,33 @@ func (s *Store) Collect(durable Cut, pinned ...Cut) error {
 	return err
 }
 
-// dropReleased takes the records released before the cut out of the index; s.mu is held.
+// dropReleased takes the records released before the cut out of the index, page by page, so that Read and Release need not wait for all of it.
 func (s *Store) dropReleased(cut Cut) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	n := 0
 	for n < len(s.released) && s.released[n].epoch < cut {
-		for _, seq := range s.released[n].seqs {
-			if p, ok := s.index.del(seq); ok {
-				s.uncount(p)
-			}
+		pages := s.released[n].pages // no release adds to it any more
+		for _, no := range slices.Sorted(maps.Keys(pages)) {
+			s.dropPage(no, pages[no])
+			s.mu.Unlock()
+			s.mu.Lock()
 		}
 		n++
 	}
-	s.released = append(s.released[:0:0], s.released[n:]...)
+	if n > 0 {
+		s.index.sweep()
+		s.released = append(s.released[:0:0], s.released[n:]...)
+	}
+}
+
+// dropPage takes members out of a page; s.mu is held.
+func (s *Store) dropPage(no uint64, members *Mask) {
+	s.pending -= members.count()
+	if p := s.index.page(no); p != nil { // what it has of the members is released
+		s.index.each(p, members, func(at place, n int) { s.uncount(at, n, true) })
+		s.index.drop(p, members)
+	}
 }
 
 // removeEmpty deletes every file without a record, the active one included.
@@ -127,6 +164,9 @@ func (s *Store) removeEmpty() (removed bool, err error) {
 // remove deletes file i. Readers of it finish first with what they have open.
 func (s *Store) remove(i int) error {
 	seg := s.segments[i]
+	if seg.listed {
+		_ = s.fsys.Remove(seg.listName(s.dir)) // before the file: a list without its file would stay
+	}
 	if err := s.fsys.Remove(seg.name); err != nil {
 		return err
 	}
@@ -202,7 +242,7 @@ func (s *Store) rewriteOpen(seg *segmentFile) error {
 	end, err := scan(seg, seg.end, buf, func(seq uint64, p place) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if now, ok := s.index.get(seq); ok && now.sameAs(p) {
+		if now, ok := s.index.get(seq); ok && now == p {
 			found = append(found, live{seq, now})
 		}
 	})
@@ -214,7 +254,7 @@ func (s *Store) rewriteOpen(seg *segmentFile) error {
 	}
 	var record []byte
 	for _, l := range found {
-		total := int(l.at.length()) + frame.OverheadBytes
+		total := int(l.at.bytes())
 		if cap(record) < total {
 			record = make([]byte, total)
 		}

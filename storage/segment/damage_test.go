@@ -14,6 +14,7 @@ import (
 // A sealed file must be whole even if its marks never reached the disk.
 func TestDamageInASealedFileWithoutMarksIsNoticed(t *testing.T) {
 	fsys, _ := flipTarget(t)
+	removeLists(t, fsys)
 	names, _ := fsys.List(testDir)
 	name := filepath.Join(testDir, names[0])
 	clean := fsys.Bytes(name)
@@ -94,7 +95,7 @@ func TestMostlyDeadActiveFileIsCompactedToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if seq != 4 {
-			s.Release(seq)
+			s.Release(seq, seq)
 		}
 	}
 	big := make([]byte, 700)
@@ -180,7 +181,7 @@ func TestOtherFilesAreLeftAlone(t *testing.T) {
 		}
 	}
 	s = openSmall(t, fsys)
-	s.Release(1)
+	s.Release(1, 1)
 	if err := s.Collect(s.Cut()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,10 +36,19 @@ type segmentFile struct {
 	liveBytes int64 // of them, with overhead
 	released  int64 // bytes of those that are released
 
+	list   spanList // all records of the active file, in the order of the file; empty once it is sealed
+	listed bool     // there is a file with the list
+
 	file storage.File // nil while closed
 	refs int          // readers that use file
 	used uint64       // when file was used last, to close the one idle longest
 	gone bool         // removed from the folder: close when refs is 0
+}
+
+func newSegmentFile(dir string, number uint32) *segmentFile {
+	seg := &segmentFile{number: number, name: fileName(dir, number)}
+	seg.list.written.place = place{number: number, offset: uint32(headerBytes)}
+	return seg
 }
 
 func fileName(dir string, number uint32) string {

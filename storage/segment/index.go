@@ -1,162 +1,226 @@
 package segment
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
-// chunkEntriesMax is how many entries one chunk of the index holds.
-const chunkEntriesMax = 256
+// PageSeqs is how many consecutive sequence numbers one Mask covers.
+const PageSeqs = 512
 
-// place says where a record is.
-type place struct {
-	number    uint32 // of the segment file
-	offset    uint32 // of the record in it
-	bodyBytes uint32 // with releasedBit
+// Mask is a set of the sequence numbers of one page: bit i%64 of word i/64 stands for number page*PageSeqs+i.
+type Mask [PageSeqs / 64]uint64
+
+func (m *Mask) has(i uint64) bool { return m[i/64]&(1<<(i%64)) != 0 }
+func (m *Mask) set(i uint64)      { m[i/64] |= 1 << (i % 64) }
+func (m *Mask) clear(i uint64)    { m[i/64] &^= 1 << (i % 64) }
+
+func (m *Mask) isEmpty() bool { return *m == Mask{} }
+
+func (m *Mask) count() (n int) {
+	for _, w := range m {
+		n += bits.OnesCount64(w)
+	}
+	return n
 }
 
-// releasedBit marks a record that the owner released but that no collection dropped yet. Bodies are far shorter.
-const releasedBit = 1 << 31
-
-func (p place) released() bool      { return p.bodyBytes&releasedBit != 0 }
-func (p place) length() int64       { return int64(p.bodyBytes &^ releasedBit) }
-func (p place) sameAs(q place) bool { return p.number == q.number && p.offset == q.offset }
-
-// chunk holds entries in ascending order of seq. Two slices, because a struct of both would waste four bytes per entry.
-type chunk struct {
-	seqs   []uint64
-	places []place
-}
-
-// index maps sequence numbers to places: an ordered list of ordered chunks. Unlike a map it takes 20 bytes an entry and gives memory back when a
-// backlog drains; appends in order, the usual case, fill chunks to the brim.
-type index struct {
-	chunks []*chunk
-	n      int
-}
-
-// find returns the chunk and the position in it where seq is or would be inserted. The index must not be empty.
-func (x *index) find(seq uint64) (ci, i int, found bool) {
-	lo, hi := 0, len(x.chunks) // chunks before lo begin at or before seq, those from hi on behind it
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if x.chunks[mid].seqs[0] <= seq {
-			lo = mid + 1
-		} else {
-			hi = mid
+// between returns the members from <= i < to.
+func (m *Mask) between(from, to uint64) (out Mask) {
+	for w := range m {
+		low := uint64(w) * 64
+		if to <= low || from >= low+64 {
+			continue
 		}
+		word := ^uint64(0)
+		if from > low {
+			word <<= from - low
+		}
+		if to < low+64 {
+			word &= 1<<(to-low) - 1
+		}
+		out[w] = m[w] & word
 	}
-	if lo == 0 {
-		return 0, 0, false
+	return out
+}
+
+// indexPage is where the records of one page are.
+type indexPage struct {
+	no       uint64
+	has      Mask
+	released Mask   // by the owner, and not dropped by a collection yet; of those that it has
+	spans    []byte // a spanList; not up to date while the page is open
+}
+
+// index maps sequence numbers to places. Records that were appended in order are told as runs, so one costs a few bytes, or a fraction of one if bodies are alike. Only the page that was written last is open: its places
+// stand one by one.
+type index struct {
+	pages  []*indexPage // ascending
+	n      int
+	open   *indexPage // nil if none is
+	places [PageSeqs]place
+}
+
+// find returns the place of page no, or where it belongs.
+func (x *index) find(no uint64) (int, bool) {
+	if n := len(x.pages); n == 0 || x.pages[n-1].no < no {
+		return n, false
 	}
-	i, found = slices.BinarySearch(x.chunks[lo-1].seqs, seq)
-	return lo - 1, i, found
+	// Without holes between pages the place can be computed.
+	if first := x.pages[0].no; no >= first && no-first < uint64(len(x.pages)) && x.pages[no-first].no == no {
+		return int(no - first), true
+	}
+	return slices.BinarySearchFunc(x.pages, no, func(p *indexPage, no uint64) int {
+		switch {
+		case p.no < no:
+			return -1
+		case p.no > no:
+			return 1
+		}
+		return 0
+	})
+}
+
+// page returns page no, nil if it has no records.
+func (x *index) page(no uint64) *indexPage {
+	if x.open != nil && x.open.no == no {
+		return x.open
+	}
+	if i, ok := x.find(no); ok {
+		return x.pages[i]
+	}
+	return nil
 }
 
 // get returns the place of seq.
 func (x *index) get(seq uint64) (place, bool) {
-	if x.n == 0 {
+	p := x.page(seq / PageSeqs)
+	if p == nil || !p.has.has(seq%PageSeqs) {
 		return place{}, false
 	}
-	ci, i, found := x.find(seq)
-	if !found {
-		return place{}, false
+	if p == x.open {
+		return x.places[seq%PageSeqs], true
 	}
-	return x.chunks[ci].places[i], true
-}
-
-// put sets the place of seq and returns the one it had before.
-func (x *index) put(seq uint64, p place) (old place, replaced bool) {
-	if x.n == 0 {
-		x.chunks = append(x.chunks[:0], &chunk{seqs: []uint64{seq}, places: []place{p}})
-		x.n = 1
-		return place{}, false
-	}
-	ci, i, found := x.find(seq)
-	c := x.chunks[ci]
-	if found {
-		old, c.places[i] = c.places[i], p
-		return old, true
-	}
-	if len(c.seqs) == chunkEntriesMax {
-		if ci == len(x.chunks)-1 && i == chunkEntriesMax {
-			c, i = &chunk{seqs: make([]uint64, 0, chunkEntriesMax), places: make([]place, 0, chunkEntriesMax)}, 0
-			x.chunks = append(x.chunks, c)
-		} else {
-			c, i = x.split(ci, i)
+	r := p.reader()
+	for r.next() {
+		if seq-r.seq < r.n {
+			return r.at(seq - r.seq), true
 		}
 	}
-	c.insert(i, seq, p)
-	x.n++
 	return place{}, false
 }
 
-// split halves chunk ci and returns the half, and the position in it, that position i falls into.
-func (x *index) split(ci, i int) (*chunk, int) {
-	c := x.chunks[ci]
-	half := len(c.seqs) / 2
-	upper := &chunk{seqs: append([]uint64(nil), c.seqs[half:]...), places: append([]place(nil), c.places[half:]...)}
-	c.seqs, c.places = c.seqs[:half], c.places[:half]
-	x.chunks = append(x.chunks, nil)
-	copy(x.chunks[ci+2:], x.chunks[ci+1:])
-	x.chunks[ci+1] = upper
-	if i > half {
-		return upper, i - half
-	}
-	return c, i
+func (p *indexPage) reader() spanReader {
+	return spanReader{src: p.spans, span: span{seq: p.no * PageSeqs}}
 }
 
-func (c *chunk) insert(i int, seq uint64, p place) {
-	c.seqs = append(c.seqs, 0)
-	copy(c.seqs[i+1:], c.seqs[i:])
-	c.seqs[i] = seq
-	c.places = append(c.places, place{})
-	copy(c.places[i+1:], c.places[i:])
-	c.places[i] = p
+// each calls visit for runs of records of equal length in one file that together are those members that the page has: n of them, each as long as the one at at.
+func (x *index) each(p *indexPage, members *Mask, visit func(at place, n int)) {
+	if p == x.open {
+		for i := range uint64(PageSeqs) {
+			if members.has(i) && p.has.has(i) {
+				visit(x.places[i], 1)
+			}
+		}
+		return
+	}
+	for r := p.reader(); r.next(); {
+		first := r.seq % PageSeqs
+		if part := members.between(first, first+r.n); !part.isEmpty() {
+			visit(r.place, part.count())
+		}
+	}
 }
 
-// del removes seq and returns the place it had.
-func (x *index) del(seq uint64) (place, bool) {
-	if x.n == 0 {
+// put sets the place of seq and returns the one it had before.
+func (x *index) put(seq uint64, at place) (old place, replaced bool) {
+	p, i := x.edit(seq/PageSeqs), seq%PageSeqs
+	old, replaced = x.places[i], p.has.has(i)
+	x.places[i] = at
+	if !replaced {
+		p.has.set(i)
+		x.n++
 		return place{}, false
-	}
-	ci, i, found := x.find(seq)
-	if !found {
-		return place{}, false
-	}
-	c := x.chunks[ci]
-	old := c.places[i]
-	c.seqs = append(c.seqs[:i], c.seqs[i+1:]...)
-	c.places = append(c.places[:i], c.places[i+1:]...)
-	x.n--
-	if len(c.seqs) <= chunkEntriesMax/4 {
-		x.shrink(ci)
 	}
 	return old, true
 }
 
-// shrink drops chunk ci if it is empty and joins it with a neighbour if both are small, so that a sparse index stays short.
-func (x *index) shrink(ci int) {
-	switch n := len(x.chunks[ci].seqs); {
-	case n == 0:
-		x.remove(ci)
-	case ci+1 < len(x.chunks) && n+len(x.chunks[ci+1].seqs) <= chunkEntriesMax/2:
-		x.join(ci)
-	case ci > 0 && n+len(x.chunks[ci-1].seqs) <= chunkEntriesMax/2:
-		x.join(ci - 1)
+// putSpan sets the places of those records of a span that are members, of which the page must have none. All of the span is in one page.
+func (x *index) putSpan(s *span, members *Mask) {
+	p, first := x.edit(s.seq/PageSeqs), s.seq%PageSeqs
+	for i := range s.n {
+		if members.has(first + i) {
+			x.places[first+i] = s.at(i)
+		}
+	}
+	for w := range members {
+		p.has[w] |= members[w]
+	}
+	x.n += members.count()
+}
+
+// edit opens page no, which is made if it is missing.
+func (x *index) edit(no uint64) *indexPage {
+	if x.open != nil && x.open.no == no {
+		return x.open
+	}
+	x.close()
+	i, ok := x.find(no)
+	if !ok {
+		x.pages = slices.Insert(x.pages, i, &indexPage{no: no})
+	}
+	p := x.pages[i]
+	for r := p.reader(); r.next(); {
+		for i := range r.n {
+			x.places[(r.seq+i)%PageSeqs] = r.at(i)
+		}
+	}
+	x.open, p.spans = p, nil
+	return p
+}
+
+// close packs the open page.
+func (x *index) close() {
+	if p := x.open; p != nil {
+		var l spanList
+		var room [256]byte // most pages are shorter
+		l.dst, l.written.seq = room[:0], p.no*PageSeqs
+		for i := range uint64(PageSeqs) {
+			if p.has.has(i) {
+				l.add(span{seq: p.no*PageSeqs + i, n: 1, place: x.places[i]})
+			}
+		}
+		l.flush()
+		p.spans = slices.Clone(l.dst)
+		x.open = nil
 	}
 }
 
-// join moves the entries of the chunk behind ci into it.
-func (x *index) join(ci int) {
-	c, next := x.chunks[ci], x.chunks[ci+1]
-	c.seqs = append(c.seqs, next.seqs...)
-	c.places = append(c.places, next.places...)
-	x.remove(ci + 1)
+// drop takes members out of a page.
+func (x *index) drop(p *indexPage, members *Mask) {
+	whole := true
+	for w := range members {
+		x.n -= bits.OnesCount64(members[w] & p.has[w])
+		p.has[w] &^= members[w]
+		p.released[w] &^= members[w]
+		whole = whole && p.has[w] == 0
+	}
+	if !whole && p != x.open {
+		x.edit(p.no) // packs it anew, without them, when it is closed
+	}
 }
 
-func (x *index) remove(ci int) {
-	copy(x.chunks[ci:], x.chunks[ci+1:])
-	x.chunks[len(x.chunks)-1] = nil
-	x.chunks = x.chunks[:len(x.chunks)-1]
-	if len(x.chunks) == 0 {
-		x.chunks = nil
+// sweep forgets the pages without records.
+func (x *index) sweep() {
+	x.pages = slices.DeleteFunc(x.pages, func(p *indexPage) bool {
+		if !p.has.isEmpty() {
+			return false
+		}
+		if p == x.open {
+			x.open = nil
+		}
+		return true
+	})
+	if cap(x.pages) > 16 && len(x.pages) < cap(x.pages)/4 {
+		x.pages = slices.Clone(x.pages)
 	}
 }

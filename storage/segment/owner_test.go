@@ -60,7 +60,14 @@ func (o *owner) reopen() {
 }
 
 // keep says which records the durable checkpoint refers to.
-func (o *owner) keep(seq uint64) bool { return o.durable[seq] }
+func (o *owner) keep(page uint64) (live Mask) {
+	for i := range uint64(PageSeqs) {
+		if o.durable[page*PageSeqs+i] {
+			live.set(i)
+		}
+	}
+	return live
+}
 
 // check compares the whole store with the machine.
 func (o *owner) check() {
@@ -90,15 +97,22 @@ func checkCounts(t testing.TB, s *Store) {
 		bytes, released int64
 	}
 	want := map[uint32]count{}
-	for _, c := range s.index.chunks {
-		for _, p := range c.places {
-			n := want[p.number]
-			n.records++
-			n.bytes += p.length() + 16
-			if p.released() {
-				n.released += p.length() + 16
+	for _, p := range s.index.pages {
+		for i := range uint64(PageSeqs) {
+			if !p.has.has(i) {
+				continue
 			}
-			want[p.number] = n
+			at, ok := s.index.get(p.no*PageSeqs + i)
+			if !ok {
+				t.Fatalf("record %d has no place", p.no*PageSeqs+i)
+			}
+			n := want[at.number]
+			n.records++
+			n.bytes += at.bytes()
+			if p.released.has(i) {
+				n.released += at.bytes()
+			}
+			want[at.number] = n
 		}
 	}
 	for _, seg := range s.segments {
@@ -132,7 +146,7 @@ func (o *owner) release(pick int) {
 			continue
 		}
 		if pick == 0 {
-			o.store.Release(seq)
+			o.store.Release(seq, seq)
 			delete(o.live, seq)
 			return
 		}

@@ -24,7 +24,7 @@ func (s *Store) ReadInto(seq uint64, buf []byte) ([]byte, error) {
 		s.mu.Unlock()
 		return nil, ErrNotFound
 	}
-	total := int(p.length()) + frame.OverheadBytes
+	total := int(p.bytes())
 	if cap(buf) < total {
 		buf = make([]byte, total)
 	}
@@ -128,28 +128,58 @@ func (s *Store) closeIdle() {
 
 // setPlace points the index at a record and keeps the counts of the files; s.mu is held, or nobody else knows the store. A record that was released
 // at its old place is released at the new one.
-func (s *Store) setPlace(seq uint64, p place) {
-	if old, replaced := s.index.put(seq, p); replaced {
-		s.uncount(old)
-		if old.released() {
-			p.bodyBytes |= releasedBit
-			s.index.put(seq, p)
-		}
+func (s *Store) setPlace(seq uint64, at place) {
+	old, replaced := s.index.put(seq, at)
+	released := replaced && s.index.open.released.has(seq%PageSeqs)
+	if replaced {
+		s.uncount(old, 1, released)
 	}
-	seg := s.segment(p.number)
+	seg := s.segment(at.number)
 	seg.records++
-	seg.liveBytes += frame.OverheadBytes + p.length()
-	if p.released() {
-		seg.released += frame.OverheadBytes + p.length()
+	seg.liveBytes += at.bytes()
+	if released {
+		seg.released += at.bytes()
 	}
 }
 
-// uncount takes a record out of the counts of its file; s.mu is held.
-func (s *Store) uncount(p place) {
-	seg := s.segment(p.number)
-	seg.records--
-	seg.liveBytes -= frame.OverheadBytes + p.length()
-	if p.released() {
-		seg.released -= frame.OverheadBytes + p.length()
+// setSpan is setPlace for those records of a span that keep says are live.
+func (s *Store) setSpan(x span, keep func(page uint64) Mask) {
+	for x.n > 0 {
+		first := x.seq % PageSeqs
+		part := x
+		part.n = min(x.n, PageSeqs-first)
+		live := keep(x.seq / PageSeqs)
+		members := live.between(first, first+part.n)
+		s.setPart(&part, &members)
+		x.place = x.at(part.n)
+		x.seq, x.n = x.seq+part.n, x.n-part.n
+	}
+}
+
+// setPart is setSpan for a span in one page.
+func (s *Store) setPart(x *span, members *Mask) {
+	if p := s.index.page(x.seq / PageSeqs); p != nil && !p.has.isEmpty() {
+		for i := range x.n {
+			if members.has(x.seq%PageSeqs + i) {
+				s.setPlace(x.seq+i, x.at(i))
+			}
+		}
+		return
+	}
+	if n := members.count(); n > 0 {
+		s.index.putSpan(x, members)
+		seg := s.segment(x.number)
+		seg.records += n
+		seg.liveBytes += int64(n) * x.bytes()
+	}
+}
+
+// uncount takes n records as long as the one at at out of the counts of its file; s.mu is held.
+func (s *Store) uncount(at place, n int, released bool) {
+	seg, bytes := s.segment(at.number), int64(n)*at.bytes()
+	seg.records -= n
+	seg.liveBytes -= bytes
+	if released {
+		seg.released -= bytes
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/warrenmq/warren/storage/internal/frame"
 )
 
-// Open reads the segments in dir, which need not exist, and builds the index of the records for which keep says that they are live (nil: all). keep
-// must know at least every record that the newest durable checkpoint refers to. No file is changed.
+// Open reads the segments in dir, which need not exist, and builds the index of the records for which keep, asked page by page, says that they are live (nil: all). keep
+// must know at least every record that the newest durable checkpoint refers to. No file is changed. Of a sealed file that has its list only the header is read: what is wrong in it Read or Collect will find.
 //
 // Damage is a *storage.CorruptError, a file of a newer Warren a *storage.VersionError. What the owner needs but a lost file or a torn end does not
 // give shows as Has(seq) == false; the owner that checks Len against its own count has every loss found.
-func Open(fsys storage.FS, dir string, keep func(seq uint64) bool) (*Store, error) {
+func Open(fsys storage.FS, dir string, keep func(page uint64) Mask) (*Store, error) {
 	return open(fsys, dir, keep, defaultLimits)
 }
 
-func open(fsys storage.FS, dir string, keep func(seq uint64) bool, limit limits) (*Store, error) {
+func open(fsys storage.FS, dir string, keep func(page uint64) Mask, limit limits) (*Store, error) {
 	s := &Store{fsys: fsys, dir: dir, limit: limit}
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,6 +37,7 @@ func open(fsys storage.FS, dir string, keep func(seq uint64) bool, limit limits)
 	sort.Slice(numbers, func(i, j int) bool { return numbers[i] < numbers[j] })
 	buf := frame.GetBuffer()
 	defer frame.PutBuffer(buf)
+	keep = lookup(keep)
 	for i, n := range numbers {
 		if err := s.recoverFile(n, i == len(numbers)-1, keep, buf); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -46,8 +47,8 @@ func open(fsys storage.FS, dir string, keep func(seq uint64) bool, limit limits)
 }
 
 // recoverFile takes one file into the store. Only the last one may end in garbage.
-func (s *Store) recoverFile(number uint32, last bool, keep func(uint64) bool, buf []byte) error {
-	seg := &segmentFile{number: number, name: fileName(s.dir, number)}
+func (s *Store) recoverFile(number uint32, last bool, keep func(page uint64) Mask, buf []byte) error {
+	seg := newSegmentFile(s.dir, number)
 	flags := os.O_RDONLY
 	if last {
 		flags = os.O_RDWR
@@ -84,11 +85,17 @@ func (s *Store) recoverFile(number uint32, last bool, keep func(uint64) bool, bu
 	if h.mark.SyncedBytes > size {
 		return &storage.CorruptError{File: seg.name, OffsetBytes: size, Reason: "the file is shorter than it was when it was synced"}
 	}
+	if !last && seg.readList(s.fsys, s.dir, size) {
+		seg.end = size
+		seg.eachSpan(func(x span) { s.setSpan(x, keep) })
+		seg.list, seg.file = spanList{}, nil
+		return file.Close()
+	}
 	seg.end, err = scan(seg, size, buf, func(seq uint64, p place) {
 		seg.lastSeq = seq
-		if keep == nil || keep(seq) {
-			s.setPlace(seq, p)
-		}
+		x := span{seq: seq, n: 1, place: p}
+		seg.list.add(x)
+		s.setSpan(x, keep)
 	})
 	if err != nil {
 		return err
@@ -102,8 +109,26 @@ func (s *Store) recoverFile(number uint32, last bool, keep func(uint64) bool, bu
 		s.flushed = seg.end
 		return nil
 	}
-	seg.file = nil
+	seg.list, seg.file = spanList{}, nil
 	return file.Close()
+}
+
+// lookup returns keep with a memory of the page that was asked for last.
+func lookup(keep func(page uint64) Mask) func(page uint64) Mask {
+	var all Mask
+	for w := range all {
+		all[w] = ^uint64(0)
+	}
+	if keep == nil {
+		return func(uint64) Mask { return all }
+	}
+	asked, live := ^uint64(0), Mask{}
+	return func(page uint64) Mask {
+		if page != asked {
+			asked, live = page, keep(page)
+		}
+		return live
+	}
 }
 
 // scan calls visit for each record from the start of the file up to the first one that is not intact, and returns where it stopped. An error means

@@ -56,6 +56,7 @@ type Store struct {
 	open     int            // sealed files that are open
 	epoch    Cut            // the present epoch; releases belong to it
 	released []releases     // ascending by epoch
+	pending  int            // records in released
 }
 
 // limits are the named limits that tests make small.
@@ -131,6 +132,7 @@ func (s *Store) append(seq uint64, body []byte) error {
 	seg.end = at + total
 	seg.lastSeq = seq
 	s.setPlace(seq, place{number: seg.number, offset: uint32(at), bodyBytes: uint32(len(body))})
+	seg.list.add(span{seq: seq, n: 1, place: place{number: seg.number, offset: uint32(at), bodyBytes: uint32(len(body))}})
 	return nil
 }
 
@@ -222,7 +224,8 @@ func (s *Store) create() error {
 		}
 		s.active.file = nil
 	}
-	seg := &segmentFile{number: number, name: fileName(s.dir, number), salt: newSalt() | 1, end: int64(headerBytes)}
+	seg := newSegmentFile(s.dir, number)
+	seg.salt, seg.end = newSalt()|1, int64(headerBytes)
 	file, err := s.fsys.Create(seg.name)
 	if err != nil {
 		return err
@@ -288,6 +291,7 @@ func (s *Store) seal() error {
 	if err := s.sync(); err != nil {
 		return err
 	}
+	s.active.writeList(s.fsys, s.dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.touch(s.active)
@@ -307,8 +311,18 @@ func (s *Store) fail(err error) error {
 func (s *Store) Has(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.index.get(seq)
-	return ok
+	p := s.index.page(seq / PageSeqs)
+	return p != nil && p.has.has(seq%PageSeqs)
+}
+
+// Held returns which numbers of a page the store has records for that may be read.
+func (s *Store) Held(page uint64) Mask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.index.page(page); p != nil {
+		return p.has
+	}
+	return Mask{}
 }
 
 // Len returns the number of live records: appended or recovered, and not released.
@@ -318,10 +332,7 @@ func (s *Store) Len() int { return s.Stats().Records }
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Stats{Records: s.index.n, Segments: len(s.segments)}
-	for _, r := range s.released {
-		st.Records -= len(r.seqs)
-	}
+	st := Stats{Records: s.index.n - s.pending, Segments: len(s.segments)}
 	for _, seg := range s.segments {
 		st.LiveBytes += seg.liveBytes - seg.released
 		st.DiskBytes += seg.end

@@ -37,7 +37,7 @@ func TestNoFileBeforeTheFirstAppendAndNoneAfterTheLastRelease(t *testing.T) {
 	if names, _ := fsys.List(testDir); len(names) != 1 || names[0] != "00000001.seg" {
 		t.Fatalf("files after the first append: %v", names)
 	}
-	s.Release(1)
+	s.Release(1, 1)
 	if err := s.Collect(s.Cut()); err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +165,9 @@ func TestReleasedRecordStaysUntilADurableCutAndNoPinIsBefore(t *testing.T) {
 	}
 	stream := s.Cut()
 	checkpoint := s.Cut()
-	s.Release(1)
-	s.Release(1)
-	s.Release(7)
+	s.Release(1, 1)
+	s.Release(1, 1)
+	s.Release(7, 7)
 	if s.Len() != 0 {
 		t.Fatalf("%d live records after the release", s.Len())
 	}
@@ -350,7 +350,7 @@ func TestReadsBesideAppendSyncAndCollect(t *testing.T) {
 		release := low - 1
 		mu.Unlock()
 		if release%50 != 0 {
-			s.Release(release)
+			s.Release(release, release)
 		}
 		if seq%100 == 0 {
 			if err := errors.Join(s.Sync(), s.Collect(s.Cut())); err != nil {
@@ -367,5 +367,50 @@ func TestReadsBesideAppendSyncAndCollect(t *testing.T) {
 		if got, err := s.Read(seq); err != nil || !bytes.Equal(got, body(seq)) {
 			t.Fatalf("record %d that was never released: %v", seq, err)
 		}
+	}
+}
+
+// A release of many numbers at once counts and collects what a release of each would.
+func TestReleaseOfARange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	s := openSmall(t, storagetest.New())
+	live := map[uint64]bool{}
+	for seq := uint64(1); seq < 3*PageSeqs; seq += 1 + rng.Uint64N(3) {
+		if err := s.Append(seq, body(seq%200)); err != nil {
+			t.Fatal(err)
+		}
+		live[seq] = true
+	}
+	for round := range 12 {
+		from := rng.Uint64N(3 * PageSeqs)
+		to := from + rng.Uint64N([]uint64{3, 900}[round%2])
+		if round == 11 {
+			from, to = 0, 1<<62
+		}
+		s.Release(from, to)
+		for seq := range live {
+			if seq >= from && seq <= to {
+				delete(live, seq)
+			}
+		}
+		if s.Len() != len(live) {
+			t.Fatalf("%d records after a release of %d to %d, want %d", s.Len(), from, to, len(live))
+		}
+		checkCounts(t, s)
+		if round%3 == 2 {
+			if err := s.Collect(s.Cut()); err != nil {
+				t.Fatal(err)
+			}
+			checkCounts(t, s)
+			for seq := range uint64(3 * PageSeqs) {
+				held := s.Held(seq / PageSeqs)
+				if s.Has(seq) != live[seq] || held.has(seq%PageSeqs) != live[seq] {
+					t.Fatalf("has %d: %t, want %t", seq, s.Has(seq), live[seq])
+				}
+			}
+		}
+	}
+	if st := s.Stats(); st != (Stats{}) {
+		t.Fatalf("an empty store has %+v", st)
 	}
 }
