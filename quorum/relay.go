@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
@@ -70,16 +71,17 @@ func (h *Host) Unrouted() uint64 { return h.unrouted.Load() }
 func (h *Host) rest(ctx context.Context, cmds []meta.Command) (wake func()) {
 	var relays []func()
 	for i := range cmds {
-		q := relayToGo(h.Catalogue().View, &cmds[i])
-		if q == nil || h.neverUsed(q) || mutant == mutantRelayRestless {
-			continue
-		}
-		if run, token := h.restRelay(ctx, q.ID); run != nil && run.core() != nil { // a leader elsewhere asks by itself
-			relays = append(relays, func() {
-				if kept := h.Catalogue().View.QueueByID(q.ID); kept != nil && !kept.IsDraining() {
-					go h.unseal(run, token)
-				}
-			})
+		for _, q := range relaysToGo(h.Catalogue().View, &cmds[i]) {
+			if h.neverUsed(q) || mutant == mutantRelayRestless {
+				continue
+			}
+			if run, token := h.restRelay(ctx, q.ID); run != nil && run.core() != nil { // a leader elsewhere asks by itself
+				relays = append(relays, func() {
+					if kept := h.Catalogue().View.QueueByID(q.ID); kept != nil && !kept.IsDraining() {
+						go h.unseal(run, token)
+					}
+				})
+			}
 		}
 	}
 	return func() {
@@ -105,28 +107,45 @@ func (h *Host) restRelay(ctx context.Context, id meta.QueueID) (run runner, toke
 	}
 }
 
-// relayToGo returns the relay of the exchange that a command would remove; nil if it removes none that has one. Auto-delete exchanges that go because a queue goes are not among them: what they would
-// lead on had that queue alone to go to.
-func relayToGo(v *meta.View, cmd *meta.Command) *meta.Queue {
-	vhost, name := cmd.Exchange.VHost, cmd.Exchange.Name
-	most := 0 // bindings that it may have
+// relaysToGo returns the relays of the exchanges that a command would remove: of the one that it names and, as they go with it, of auto-delete ones that lead to nothing else. Those that go because a
+// queue goes are not among them, for what they would lead on had that queue alone to go to, nor those of a virtual host, with which all that they lead to goes.
+func relaysToGo(v *meta.View, cmd *meta.Command) (relays []*meta.Queue) {
+	vhost, going := cmd.Exchange.VHost, []string(nil)
 	switch b := &cmd.Binding; cmd.Op {
 	case meta.OpDeleteExchange:
-		if !cmd.IfUnused {
-			return v.Relay(vhost, name)
+		if cmd.IfUnused && leadsOn(v, vhost, cmd.Exchange.Name, nil, 0) {
+			return nil
 		}
+		going = []string{cmd.Exchange.Name}
 	case meta.OpUnbind:
-		vhost, name, most = b.VHost, b.Source, 1
-		if x := v.Exchange(vhost, name); x == nil || !x.AutoDelete || !v.HasBinding(b) {
+		vhost = b.VHost
+		if x := v.Exchange(vhost, b.Source); x == nil || !x.AutoDelete || !v.HasBinding(b) || leadsOn(v, vhost, b.Source, nil, 1) {
 			return nil
 		}
-	default:
-		return nil
+		going = []string{b.Source}
 	}
-	for range v.BindingsFrom(vhost, name) {
+	for i := 0; i < len(going); i++ {
+		if q := v.Relay(vhost, going[i]); q != nil {
+			relays = append(relays, q)
+		}
+		for b := range v.BindingsTo(vhost, meta.ToExchange, going[i]) {
+			if x := v.Exchange(vhost, b.Source); x != nil && x.AutoDelete && !slices.Contains(going, b.Source) && !leadsOn(v, vhost, b.Source, going, 0) {
+				going = append(going, b.Source)
+			}
+		}
+	}
+	return relays
+}
+
+// leadsOn tells whether an exchange has more than so many bindings beside those to exchanges that go.
+func leadsOn(v *meta.View, vhost, exchange string, going []string, most int) bool {
+	for b := range v.BindingsFrom(vhost, exchange) {
+		if b.Kind == meta.ToExchange && slices.Contains(going, b.Destination) {
+			continue
+		}
 		if most--; most < 0 {
-			return nil
+			return true
 		}
 	}
-	return v.Relay(vhost, name)
+	return false
 }

@@ -92,7 +92,7 @@ func (s *asleep) look(ahead, behind time.Duration, paused *Node) {
 func TestSleepersComeEarlyLateOrTwice(t *testing.T) {
 	const wrong, slack = 3 * time.Second, 30 * time.Millisecond
 	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 8 << 10, Ahead: []time.Duration{0, wrong, -wrong}}, func(c *Cluster) {
-		relay, target, plain := c.delayedExchange("passed", "fanout"), c.declareWith("target", nil), c.declareWith("plain", nil)
+		relay, target, plain := c.delayedExchange("passed", "fanout", false), c.declareWith("target", nil), c.declareWith("plain", nil)
 		c.bindTo("passed", "target")
 		for _, q := range []meta.QueueID{relay, target, plain} {
 			c.wake(q)

@@ -16,7 +16,7 @@ import (
 func TestDroppedByRelayCountsTwice(t *testing.T) {
 	Run(t, Options{Latency: 40 * time.Millisecond}, func(c *Cluster) {
 		const many = 20
-		relay := c.delayedExchange("passed", "fanout")
+		relay := c.delayedExchange("passed", "fanout", false)
 		c.wake(relay)
 		var dropped []byte // as they are told to have nowhere to go
 		for n := range many {

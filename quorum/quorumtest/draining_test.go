@@ -132,7 +132,7 @@ func TestDeletedExchangeBreaksItsWord(t *testing.T) {
 	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 16 << 10}, func(c *Cluster) {
 		const many = 300
 		for round := range 2 {
-			relay, target := c.delayedExchange("passed", "fanout"), c.declareWith("target", nil)
+			relay, target := c.delayedExchange("passed", "fanout", false), c.declareWith("target", nil)
 			c.bindTo("passed", "target")
 			p := c.newPost(c.Node(4))
 			p.send(relay, 1)
@@ -163,22 +163,29 @@ func TestDeletedExchangeBreaksItsWord(t *testing.T) {
 	})
 }
 
-// TestExchangeDeletedUnderItsPublisher: messages come while an exchange is deleted, by a node that leads its relay and one that has nothing of it. All that count as done are in the target.
+// TestExchangeDeletedUnderItsPublisher: messages come while an exchange is deleted, by a node that leads its relay and one that has nothing of it, or goes with the only exchange that it leads to. All that count as done are in the target.
 func TestExchangeDeletedUnderItsPublisher(t *testing.T) {
 	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
 		const runs, many = 60, 10
-		for round := range 6 {
-			relay, target := c.delayedExchange("passed", "fanout"), c.declareWith("target", nil)
-			c.bindTo("passed", "target")
+		for round := range 12 {
+			target, goes := c.declareWith("target", nil), "passed"
+			relay := c.delayedExchange("passed", "fanout", round >= 6)
+			if round < 6 {
+				c.bindTo("passed", "target")
+			} else {
+				goes = "behind"
+				c.fanout(goes, "target")
+				c.write(meta.Command{Op: meta.OpBind, Binding: meta.Binding{VHost: "/", Source: "passed", Kind: meta.ToExchange, Destination: goes}})
+			}
 			p := c.newPost(c.Node(4))
 			p.send(relay, 1)
 			c.once(relay, target, 1)
 			at := []*Node{c.AwaitLeader(relay), c.Node(4)}[round%2]
 			deleted := make(chan error, 1)
 			for run := range runs {
-				if run == runs/2+round {
+				if run == runs/2+round%6 {
 					go func() {
-						_, err := at.Host().Do(context.Background(), meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: "passed"}})
+						_, err := at.Host().Do(context.Background(), meta.Command{Op: meta.OpDeleteExchange, Exchange: meta.Exchange{VHost: "/", Name: goes}})
 						deleted <- err
 					}()
 				}

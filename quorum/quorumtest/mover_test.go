@@ -435,7 +435,7 @@ func TestTwoMoversAtOnce(t *testing.T) {
 func TestRelaysLoseOrDoubleWhatPasses(t *testing.T) {
 	Run(t, Options{Nodes: 4, Latency: time.Millisecond, CheckpointLogBytes: 16 << 10}, func(c *Cluster) {
 		const many, rounds = 200, 4
-		relay := c.delayedExchange("passed", "fanout")
+		relay := c.delayedExchange("passed", "fanout", false)
 		for round := range rounds {
 			target := c.declareWith("target", nil)
 			c.bindTo("passed", "target")
@@ -475,9 +475,9 @@ func TestRelaysLoseOrDoubleWhatPasses(t *testing.T) {
 }
 
 // delayedExchange makes an exchange of that type that routes as another type does, and returns its relay.
-func (c *Cluster) delayedExchange(name, routes string) meta.QueueID {
+func (c *Cluster) delayedExchange(name, routes string, autoDelete bool) meta.QueueID {
 	c.T.Helper()
-	x := meta.Exchange{VHost: "/", Name: name, Type: meta.TypeDelayed, Durable: true, Arguments: meta.NewArguments(amqp.Table{{Key: meta.ArgDelayedType, Value: amqp.Longstr(routes)}})}
+	x := meta.Exchange{VHost: "/", Name: name, Type: meta.TypeDelayed, Durable: true, AutoDelete: autoDelete, Arguments: meta.NewArguments(amqp.Table{{Key: meta.ArgDelayedType, Value: amqp.Longstr(routes)}})}
 	c.write(meta.Command{Op: meta.OpDeclareExchange, Exchange: x}, meta.RelayCommand(&x, []meta.NodeID{1, 2, 3}))
 	return c.Live()[0].Host().Catalogue().View.Relay("/", name).ID
 }
