@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
@@ -45,7 +46,11 @@ type fakeHost struct {
 	held map[meta.QueueID]*heldMessages
 	// lacks are the alarms of the cluster.
 	lacks []quorum.NodeAlarms
+	// cutOff says that there is no lease.
+	cutOff atomic.Bool
 }
+
+func (h *fakeHost) Leased() bool { return !h.cutOff.Load() }
 
 func (h *fakeHost) Alarms() []quorum.NodeAlarms {
 	h.mu.Lock()

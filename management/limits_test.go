@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/quorum"
@@ -106,6 +108,27 @@ func TestHostFailures(t *testing.T) {
 		f.host.failure = nil
 		f.declare("a", "q")
 	}
+}
+
+// TestCutOffNodeSaysMissing: a node that has no lease may not know what another one was told of. A change waits until it has one, and is refused with the reason if that takes long; what it may do alone it does.
+func TestCutOffNodeSaysMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.host.cutOff.Store(true)
+		began := time.Now()
+		f.want(f.do("guest", http.MethodDelete, "/api/queues/a/q", ""), 503, "does not hear the leader of the catalogue")
+		if d := time.Since(began); d < 2*time.Second || d > 10*time.Second {
+			t.Error("it waited", d)
+		}
+		f.want(f.do("guest", http.MethodGet, "/api/overview", ""), 200, "")
+		f.connect([]string{"c", "guest", "a"})
+		f.want(f.do("guest", http.MethodDelete, "/api/connections/c", ""), 204, "")
+		time.AfterFunc(time.Second, func() {
+			f.declare("a", "q") // it hears of it, and has a lease
+			f.host.cutOff.Store(false)
+		})
+		f.want(f.do("guest", http.MethodDelete, "/api/queues/a/q", ""), 204, "")
+	})
 }
 
 // TestCrossOrigin: a page of another site cannot use the login that a browser remembers.

@@ -38,6 +38,8 @@ const (
 	charted
 	// plain: the numbers of queues may be left out.
 	plain
+	// local: a change of this node alone, which needs not to know what others were told.
+	local
 )
 
 // operation is one method of one path: what the router, the checks before a handler, and the OpenAPI document are made of.
@@ -58,6 +60,11 @@ func (op *operation) isHeavy() bool {
 	return op.takes&paged != 0 || strings.HasSuffix(op.path, "/get") || strings.HasSuffix(op.path, "/peek") || strings.HasSuffix(op.path, "/unacked") || strings.HasSuffix(op.path, "/delayed")
 }
 
+// trusts tells whether the operation changes what others may have been told of: the node must know all of that.
+func (op *operation) trusts() bool {
+	return op.method != get && op.access != anybody && op.takes&local == 0
+}
+
 // operations is the list of all.
 var operations = []operation{
 	{get, "openapi.json", anybody, openAPI, "This document", 0, "", "", 0},
@@ -66,9 +73,9 @@ var operations = []operation{
 	{get, "auth", anybody, authSettings, "How one may log in", 0, "", "", 0},
 	{get, "auth/hash_password/{password}", managers, hashPassword, "A hash that PUT /users takes", 0, "", "", 0},
 	{get, "auth/attempts/{node}", monitors, listAttempts, "Logins at a node by protocol", paged, "", "", 0},
-	{del, "auth/attempts/{node}", monitors, resetAttempts, "Begins to count the logins at a node anew", 0, "", "", 0},
+	{del, "auth/attempts/{node}", monitors, resetAttempts, "Begins to count the logins at a node anew", local, "", "", 0},
 	{get, "auth/attempts/{node}/source", monitors, listAttemptSources, "Logins at a node by where they came from: not counted", 0, "", "", 0},
-	{del, "auth/attempts/{node}/source", monitors, resetAttempts, "Begins to count the logins at a node anew", 0, "", "", 0},
+	{del, "auth/attempts/{node}/source", monitors, resetAttempts, "Begins to count the logins at a node anew", local, "", "", 0},
 	{get, "whoami", managers, whoami, "The user of the request", columned, "", "", 0},
 	{get, "overview", managers, overview, "Versions, totals, rates and listeners of the cluster", columned | charted, "", "", 0},
 	{get, "version", managers, version, "The version of RabbitMQ whose API this is", 0, "", "", 0},
@@ -89,10 +96,10 @@ var operations = []operation{
 
 	{get, "connections", managers, listConnections, "Connections", paged, "", "", 0},
 	{get, "connections/{connection}", managers, getConnection, "A connection", columned | charted, "", "", 0},
-	{del, "connections/{connection}", managers, deleteConnection, "Closes a connection; the header X-Reason says why", 0, "", "", 0},
+	{del, "connections/{connection}", managers, deleteConnection, "Closes a connection; the header X-Reason says why", local, "", "", 0},
 	{get, "connections/{connection}/channels", managers, listConnectionChannels, "Channels of a connection", paged, "", "", 0},
 	{get, "connections/username/{user}", managers, listUserConnections, "Connections of a user", paged, "", "", 0},
-	{del, "connections/username/{user}", managers, deleteUserConnections, "Closes the connections of a user; the header X-Reason says why", 0, "", "", 0},
+	{del, "connections/username/{user}", managers, deleteUserConnections, "Closes the connections of a user; the header X-Reason says why", local, "", "", 0},
 	{get, "vhosts/{vhost}/connections", managers, listVHostConnections, "Connections to a virtual host", paged, "", "", 0},
 	{get, "channels", managers, listChannels, "Channels", paged, "", "", 0},
 	{get, "channels/{channel}", managers, getChannel, "A channel", columned | charted, "", "", 0},

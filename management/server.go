@@ -32,8 +32,9 @@ const productName = "Warren"
 
 // Host is what the API needs of the node that runs the queues and the catalogue; a quorum.Host is one.
 type Host interface {
-	// Catalogue is the present view; it is immutable.
+	// Catalogue is the present view; it is immutable. Leased tells whether it has all that others were told of.
 	Catalogue() *quorum.Catalogue
+	Leased() bool
 	// Do writes to the catalogue; refusals are in the replies.
 	Do(ctx context.Context, cmds ...meta.Command) ([]meta.Reply, error)
 	// DeleteQueue deletes a queue under a condition.
@@ -351,6 +352,11 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		w.WriteHeader(status)
 		return
 	}
+	if op.trusts() && !s.awaitLease(r.Context()) {
+		h.Set("Retry-After", "1")
+		s.refuse(w, unavailable("the node does not hear the leader of the catalogue, so it may not know all that was changed elsewhere; nothing was done"))
+		return
+	}
 	c.view = s.opt.Host.Catalogue().View
 	if op.access != anybody {
 		if refused := c.authenticate(); refused != nil {
@@ -385,6 +391,23 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		s.refuse(w, s.failureOf(err, r))
 	}
 }
+
+// awaitLease waits a moment while the node may not trust its view of the catalogue: it has just started, or was cut off (PROTOCOL 5). It reports whether the node may by then.
+func (s *Server) awaitLease(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, limits.HTTPLeaseWaitMillis*time.Millisecond)
+	defer cancel()
+	for !s.opt.Host.Leased() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(leaseLook):
+		}
+	}
+	return true
+}
+
+// leaseLook is the pause between two looks whether there is a lease again.
+const leaseLook = 20 * time.Millisecond
 
 // failureOf returns the failure in an error; any other is a bug or a broken node.
 func (s *Server) failureOf(err error, r *http.Request) *failure {

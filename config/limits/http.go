@@ -11,6 +11,9 @@ const (
 	// HTTPHeavyMax bounds the requests for lists and messages that are answered at the same time. Beyond it: 503. Used by management.
 	HTTPHeavyMax = 64
 
+	// HTTPLeaseWaitMillis is how long a change waits while the node may not trust its view of the catalogue; beyond it: 503. Used by management.
+	HTTPLeaseWaitMillis = 5_000
+
 	// HTTPReadTimeoutMillis is how long a request may take to arrive. Used by management.
 	HTTPReadTimeoutMillis = 10_000
 
