@@ -71,6 +71,7 @@ type Broker struct {
 	tick atomic.Uint32
 
 	notices *notices
+	losses  losses
 
 	leaser  leaser // nil: the host needs no lease
 	replies replyConsumers
@@ -107,12 +108,18 @@ func New(opt Options) *Broker {
 	b.tick.Store(1) // 0 stands for never
 	b.leaser, _ = opt.Host.(leaser)
 	b.notices = newNotices(b)
+	b.losses.b = b
 	b.notices.declare()
 	if b.teller, _ = opt.Host.(teller); b.teller != nil {
 		b.teller.OnTold(b.told)
 		b.teller.OnAsked(b.asked)
 	}
 	b.host.OnChange(b.changed)
+	if h, ok := opt.Host.(interface {
+		OnLettersLost(func(meta.QueueID, int))
+	}); ok {
+		h.OnLettersLost(b.losses.note)
+	}
 	b.notices.listen()
 	b.lookAtAlarms()
 	go b.watch()

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
@@ -136,4 +138,48 @@ func TestAlarmsAreTold(t *testing.T) {
 	if want := []string{"alarm.set memory", "alarm.set disk", "alarm.cleared memory", "alarm.cleared disk"}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}
+}
+
+// Dead letters that a queue had to drop are told of at once, then once a minute with all since; another queue's beside it.
+func TestLossesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h := quietBroker(t)
+		b.losses.b = b
+		for _, name := range []string{"p", "q"} {
+			if _, err := h.Do(t.Context(), meta.Command{Op: meta.OpDeclareQueue, Queue: meta.Queue{VHost: "/", Name: name, Durable: true, Replicas: []meta.NodeID{1}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, q := meta.FirstQueueID, meta.FirstQueueID+1
+		b.losses.note(p, 100) // nobody listens
+		b.notices.events.Store(true)
+		for range 3 {
+			b.losses.note(p, 2)
+			b.losses.note(q, 5)
+			time.Sleep(25 * time.Second)
+		}
+		b.losses.note(q, 1)
+		var told []string
+		for len(b.notices.queue) > 0 {
+			n := <-b.notices.queue
+			name, _ := n.properties.Headers.Get("name")
+			lost, _ := n.properties.Headers.Get("lost")
+			text, _ := name.AsString()
+			number, _ := lost.AsInt64()
+			told = append(told, fmt.Sprint(n.key, " ", text, " ", number))
+		}
+		if want := []string{"queue.letters.lost p 2", "queue.letters.lost q 5", "queue.letters.lost q 11"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		for id := range meta.QueueID(limits.LossesMax) {
+			b.losses.due(10_000+id, 1, time.Now())
+		}
+		if n := len(b.losses.queues); n > limits.LossesMax {
+			t.Errorf("%d queues are remembered", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if lost := b.losses.due(20_000, 7, time.Now()); lost != 7 {
+			t.Errorf("one more queue, later: %d are told of", lost)
+		}
+	})
 }

@@ -101,6 +101,7 @@ type Host struct {
 	// lost counts dead letters that found an outbox full; lostTold is when that was last logged, in monotonic milliseconds.
 	lost     atomic.Uint64
 	lostTold atomic.Int64
+	onLost   atomic.Pointer[func(q meta.QueueID, n int)]
 }
 
 // runner runs one queue's machine, or knows who does: *group, *local or *remote.

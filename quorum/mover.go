@@ -478,6 +478,9 @@ func (h *Host) retryStuck() {
 // lettersLost counts dead letters that a queue, which this node leads, dropped because its outbox is full, and says so now and then.
 func (h *Host) lettersLost(id meta.QueueID, n int) {
 	h.lost.Add(uint64(n))
+	if tell := h.onLost.Load(); tell != nil {
+		(*tell)(id, n)
+	}
 	now, told := h.clock.monotonicMillis(), h.lostTold.Load()
 	if told != 0 && now-told < limits.LostTellMillis || !h.lostTold.CompareAndSwap(told, now) {
 		return
@@ -488,6 +491,9 @@ func (h *Host) lettersLost(id meta.QueueID, n int) {
 	}
 	h.log.Error("dead letters are lost: too many wait for a queue that takes them", "queue", name, "waiting", limits.OutboxLettersMax, "lost", h.lost.Load())
 }
+
+// OnLettersLost has f called when a queue that this node leads drops n dead letters because too many wait. It must not block.
+func (h *Host) OnLettersLost(f func(q meta.QueueID, n int)) { h.onLost.Store(&f) }
 
 // LettersLost counts the dead letters that this node dropped because too many waited.
 func (h *Host) LettersLost() uint64 { return h.lost.Load() }

@@ -76,6 +76,9 @@ const (
 	// NoticesMax bounds the events and traced messages that wait to be published to amq.rabbitmq.event and amq.rabbitmq.trace; beyond it they are dropped and counted. Used by broker.
 	NoticesMax = 4_096
 
+	// LossesMax bounds the queues whose lost dead letters are told of in events; of more there is no event while as many lose some. Used by broker.
+	LossesMax = 1_024
+
 	// NoticeBytesMax bounds the same by the bytes of messages that wait or that their queues have not answered. Used by broker.
 	NoticeBytesMax = 16 << 20
 

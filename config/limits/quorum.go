@@ -59,7 +59,7 @@ const (
 	// TxAskMillis is how long a transaction over several queues may be open in one of them before its leader asks or tells the others, though the channel has not ended. Used by quorum.
 	TxAskMillis = 10_000
 
-	// LostTellMillis is the pause between two words in the log about dead letters that found an outbox full. Used by quorum.
+	// LostTellMillis is the pause between two words in the log about dead letters that found an outbox full, and between two events about those of one queue. Used by quorum and broker.
 	LostTellMillis = 60_000
 
 	// ForgetMillis is how long a queue must be gone before those that took its dead letters forget its outbox, ForgetLookMillis the pause between two looks for such. Used by quorum.
