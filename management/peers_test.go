@@ -112,7 +112,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	travel(t, "sight", func(p *pack, x *sight) { x.pack(p) }, &sight{1, 2, []sighting{{3, true, 4, 5, 6, 7, 8, 9, "10", "11", []byte("12"), []byte("13"), "14", broker.DelayedID{UntilMillis: 15, Seq: 16}}}})
 	travel(t, "scan", func(p *pack, x *scan) { x.pack(p) }, &scan{1, 2, 3, []scanned{{4, 5, true, "6", "7", "8", "9", 10, 11}}})
 	travel(t, "redrive", packRedrive, &redriveState{
-		id: "1", spec: redriveSpec{"2", "3", "4", true, "5", "6", "7", "8", []string{"9"}, 10, 11, 12, true}, state: "13", reason: "14", scanned: 15, matched: 16, moved: 17, skipped: 18,
+		id: "1", spec: redriveSpec{"2", "3", "4", true, "5", "6", "7", "8", true, []string{"9"}, 10, 11, 12, true}, state: "13", reason: "14", scanned: 15, matched: 16, moved: 17, skipped: 18,
 		targets: []tally{{"19", "20", 21}}, left: []tally{{"22", "23", 24}}, began: time.UnixMilli(25), ended: time.UnixMilli(26),
 	})
 	told := report{epoch: 1, generation: 2, full: true, node: node, queues: []toldQueue{queue}, left: []uint64{3, 4}}

@@ -155,10 +155,7 @@ func (c *call) startRedrive(back bool) error {
 	case q.Exclusive:
 		return locked(queueResource(vhost, name))
 	case !back && spec.to == "":
-		if err := b.require("to"); err != nil {
-			return err
-		}
-		return badRequest("to is empty")
+		return b.require("to")
 	case spec.to == name:
 		return badRequest("to is the queue itself")
 	}
@@ -197,7 +194,11 @@ func (b body) redrive() (s redriveSpec, err error) {
 		if *f.to, err = b.text(f.key, ""); err != nil {
 			return s, err
 		}
+		if *f.to == "" && b.has(f.key) && f.to != &s.key {
+			return s, badRequestf("%s is empty", f.key) // it would choose all
+		}
 	}
+	s.keyed = b.has("routing_key")
 	if s.reason != "" && !slices.Contains(deathReasons[:], s.reason) {
 		return s, badRequestf("unknown reason %s, want one of %s", plainJSON(b["reason"]), strings.Join(deathReasons[:], ", "))
 	}
@@ -290,7 +291,7 @@ func writeRedrive(w *writer, x *redriveState) {
 	w.Str("queue", s.queue)
 	w.Str("user", s.user)
 	for _, f := range [...]struct{ key, text string }{{"to", s.to}, {"from", s.from}, {"death_reason", s.reason}, {"routing_key", s.key}} {
-		if f.text != "" {
+		if f.text != "" || f.key == "routing_key" && s.keyed {
 			w.Str(f.key, f.text)
 		}
 	}

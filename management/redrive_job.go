@@ -41,8 +41,9 @@ type redriveSpec struct {
 	// back says that messages go where they died unless to names a queue.
 	back bool
 	to   string
-	// from, reason, key and ids choose messages; empty ones choose all.
+	// from, reason and ids choose messages; empty ones choose all. So does key if keyed says so: it may be empty.
 	from, reason, key string
+	keyed             bool
 	ids               []string
 	// olderMillis chooses those whose death is older.
 	olderMillis uint64
@@ -85,6 +86,7 @@ func packRedrive(p *pack, x *redriveState) {
 	}
 	p.time(&x.began)
 	p.time(&x.ended)
+	p.bool(&s.keyed)
 }
 
 // wants tells whether a redrive chooses a message.
@@ -92,7 +94,7 @@ func (s *redriveSpec) wants(m *scanned, now time.Time) bool {
 	switch {
 	case m.unreadable:
 		return true // it is counted as one that stays
-	case s.from != "" && s.from != m.died, s.reason != "" && s.reason != m.reason, s.key != "" && s.key != m.key:
+	case s.from != "" && s.from != m.died, s.reason != "" && s.reason != m.reason, s.keyed && s.key != m.key:
 		return false
 	case len(s.ids) > 0 && !slices.Contains(s.ids, m.id):
 		return false

@@ -105,6 +105,7 @@ func TestRedrive(t *testing.T) {
 		{"redrive", `{"from":"orders"}`, `done "" scanned=7 matched=3 moved=2 skipped=1 orders:2 (unreadable):1`, "dead -> orders back=true [1 2]"},
 		{"redrive", `{"reason":"rejected","routing_key":"k1"}`, `done "" scanned=7 matched=4 moved=2 skipped=2 mail:1 orders:1 gone(queue_gone):1 (unreadable):1`,
 			"dead -> mail back=true [3]; dead -> orders back=true [1]"},
+		{"redrive", `{"routing_key":"","to":"okay"}`, `done "" scanned=7 matched=1 moved=0 skipped=1 (unreadable):1`, ""},
 		{"redrive", `{"message_ids":["m2","m4"],"to":"okay"}`, `done "" scanned=7 matched=3 moved=2 skipped=1 okay:2 (unreadable):1`, "dead -> okay back=true [2 4]"},
 		{"redrive", `{"older_than":3600}`, `done "" scanned=7 matched=2 moved=1 skipped=1 orders:1 (unreadable):1`, "dead -> orders back=true [1]"},
 		{"redrive", `{"limit":2}`, `done "" scanned=7 matched=6 moved=2 skipped=4 mail:1 orders:1 (no_death):1 gone(queue_gone):1 dead(same_queue):1 (unreadable):1`,
@@ -149,6 +150,9 @@ func TestRedriveRefusals(t *testing.T) {
 		{"guest", "/api/queues/a/okdead/redrive", `{"message_ids":[]}`, 400, "message_ids must be a list of 1 to"},
 		{"guest", "/api/queues/a/okdead/move", `{}`, 400, "key_missing,to"},
 		{"guest", "/api/queues/a/okdead/move", `{"to":""}`, 400, "to is empty"},
+		{"guest", "/api/queues/a/okdead/redrive", `{"to":""}`, 400, "to is empty"},
+		{"guest", "/api/queues/a/okdead/redrive", `{"from":""}`, 400, "from is empty"},
+		{"guest", "/api/queues/a/okdead/redrive", `{"reason":""}`, 400, "reason is empty"},
 		{"guest", "/api/redrives/1-1-99", "", 404, "Not Found"},
 	} {
 		method := http.MethodPost

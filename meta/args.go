@@ -35,7 +35,7 @@ const (
 	MillisArg ArgKind = 2
 	// BoolArg is a bool.
 	BoolArg ArgKind = 3
-	// LooseBoolArg is a bool, or what clients send instead: an integer, or the string true or false.
+	// LooseBoolArg is a bool, or what clients send instead: 0 or 1, or the string true or false.
 	LooseBoolArg ArgKind = 4
 	// TextArg is a longstr.
 	TextArg ArgKind = 5
@@ -284,6 +284,11 @@ func (a *Arg) problem(v amqp.Value) string {
 			return unacceptable(v)
 		}
 	case LooseBoolArg:
+		if n, ok := v.AsInt64(); ok && n < 0 {
+			return "{value_negative," + strconv.FormatInt(n, 10) + "}"
+		} else if ok && n > 1 {
+			return "{max_value_exceeded," + strconv.FormatInt(n, 10) + "}"
+		}
 		if _, ok := LooseBool(v); !ok {
 			return unacceptable(v)
 		}
@@ -335,7 +340,7 @@ func contains(words []string, s string) bool {
 	return false
 }
 
-// LooseBool reads a bool, or what clients send for one: an integer (0 is false), the string true or false.
+// LooseBool reads a bool, or what clients send for one: an integer (0 is false; new arguments have 0 and 1 alone), the string true or false.
 func LooseBool(v amqp.Value) (value, ok bool) {
 	if b, ok := v.AsBool(); ok {
 		return b, true
