@@ -26,6 +26,6 @@
 //
 // command.go, reply.go, effect.go and config.go are the vocabulary; codec.go and entry.go its encoded form; limits.go names every limit. machine.go applies; pipeline.go keeps order,
 // repeats and fences; session.go, consumer.go, active.go, assign.go and settle.go are the life of a delivery, timeout.go how a delivery ends that is never settled, credit.go the limit that a session has for it; ready.go (over fifo.go and packed.go, which keeps the middle of a long queue), heap.go, aging.go, outstanding.go and seqset.go are the data
-// structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; snapshot.go (window.go for what is packed), restore.go and check.go the state as a whole. mutant.go lists the planted
+// structures; work.go is bounded work and purge; seal.go deletion; sync.go the answer to an attach; peek.go looks at messages; rest.go tells when nothing is left to do; snapshot.go (window.go for what is packed), restore.go and check.go the state as a whole. mutant.go lists the planted
 // bugs that the tests must find.
 package queue

@@ -184,6 +184,9 @@ func compare(m *Machine, o *oracle, got, want *answer) error {
 	if unused := o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0 && o.count(oReturning) == 0; unused != m.Unused() {
 		return fmt.Errorf("unused: %t", !unused)
 	}
+	if want := o.isAtRest(); m.AtRest() != want {
+		return fmt.Errorf("at rest: %t", !want)
+	}
 	if token, sealed := m.Sealed(); sealed != o.sealed || sealed && token != o.seals {
 		return fmt.Errorf("sealed: %t %d", sealed, token)
 	}

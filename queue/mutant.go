@@ -71,5 +71,7 @@ const (
 	mutantPackedMiscounted
 	mutantPackedForgetsFlags
 	mutantSnapshotPagesStale
+	mutantRestsWithLetters
+	mutantRestsUndecided
 	mutantsEnd
 )

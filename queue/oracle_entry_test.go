@@ -176,6 +176,16 @@ func (o *oracle) isUnused() bool {
 	return ok && len(o.consumers) == 0 && !o.cfg.Draining && !(o.cfg.ExpiresIfEmpty && c.Ready+c.Unacked+o.fetched()+uint64(o.count(oStaged))+c.Delayed > 0) && o.lastUse+int64(expires) <= o.seen
 }
 
+func (o *oracle) isAtRest() bool {
+	for _, x := range o.messages {
+		if x.place != oReady && x.place != oDelayed {
+			return false
+		}
+	}
+	unused := o.cfg.AutoDelete && o.hadConsumer && len(o.consumers) == 0
+	return len(o.sessions) == 0 && len(o.reserved) == 0 && len(o.decided) == 0 && len(o.dropped) == 0 && !o.sealed && !unused
+}
+
 func (o *oracle) nodeGone(node NodeID, counter uint64) Reply {
 	if dead, ok := o.dead[node]; ok && counter <= dead {
 		return Reply{Code: CodeStale}

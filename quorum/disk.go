@@ -58,17 +58,17 @@ func (d *disk) init(h *Host, id meta.QueueID) {
 
 // load brings the replica to its last durable state. Called with the replica's mu held.
 func (d *disk) load(r *replica) error {
-	if err := storage.EnsureDir(d.host.fs, d.dir); err != nil {
-		return err
-	}
 	rec, ok, err := checkpoint.Load(d.host.fs, d.dir)
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		err = d.restore(r, &rec)
+	default:
+		err = storage.EnsureDir(d.host.fs, d.dir)
+	}
 	if err != nil {
 		return err
-	}
-	if ok {
-		if err := d.restore(r, &rec); err != nil {
-			return err
-		}
 	}
 	store, err := segment.Open(d.host.fs, d.dir, func(page uint64) segment.Mask { return r.m.LivePage(page) })
 	if err != nil {
@@ -233,6 +233,7 @@ func (d *disk) write(r *replica, cp checkpoint.Checkpoint) error {
 	d.tmu.Lock()
 	old := d.tail
 	d.tail = tail
+	d.index.Store(tail.SyncedIndex())
 	d.tmu.Unlock()
 	if old != nil {
 		if err := old.Close(); err != nil {

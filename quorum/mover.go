@@ -42,8 +42,8 @@ type deathSurvey struct {
 	key      *string
 	// once says that a dead letter without a target is dropped.
 	once bool
-	// park says that it goes to the parking queue, which is made if it is not there.
-	park bool
+	// keep says that it goes to the queue of what cannot be consumed, which is made if it is not there.
+	keep bool
 }
 
 func newMover(h *Host, run runner, id meta.QueueID, leads func() bool) *mover {
@@ -132,8 +132,8 @@ func (v *mover) resolve() error {
 			v.mu.Unlock()
 			return nil
 		}
-		if parks(q, parcels) && cat.View.Queue(q.VHost, parkingQueue) == nil {
-			if err := v.host.park(q.VHost); err != nil {
+		if keeps(q, parcels) && cat.View.Queue(q.VHost, deadQueue) == nil {
+			if err := v.host.makeDeadQueue(q.VHost); err != nil {
 				return err
 			}
 			cat = v.host.Catalogue()
@@ -203,11 +203,11 @@ func isGone(view *meta.View, id queue.QueueID) bool {
 	return view.QueueByID(meta.QueueID(id)) == nil && meta.QueueID(id) < view.NextQueueID()
 }
 
-// parks tells whether some of the parcels go to the parking queue.
-func parks(q *meta.Queue, parcels []queue.Parcel) bool {
+// keeps tells whether some of the parcels go to the queue of what cannot be consumed.
+func keeps(q *meta.Queue, parcels []queue.Parcel) bool {
 	return slices.ContainsFunc(parcels, func(p queue.Parcel) bool {
 		s := surveyOf(q, p.Reason)
-		return s != nil && s.park
+		return s != nil && s.keep
 	})
 }
 

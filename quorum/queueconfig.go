@@ -64,7 +64,7 @@ func queueConfig(q *meta.Queue) queue.Config {
 		cfg.SingleActive, _ = v.AsBool()
 	}
 	deduplicate(q, &cfg)
-	if q.Name == parkingQueue {
+	if q.Name == deadQueue {
 		cfg.DeliveryLimit = 0
 	}
 	_, cfg.DeadLetter = q.Effective("x-dead-letter-exchange")
@@ -144,8 +144,8 @@ func surveyOf(q *meta.Queue, reason queue.Reason) *deathSurvey {
 	v, ok := q.Effective("x-dead-letter-exchange")
 	switch {
 	case !ok && reason == queue.ReasonDeliveryLimit:
-		key := parkingQueue
-		return &deathSurvey{key: &key, park: true}
+		key := deadQueue
+		return &deathSurvey{key: &key, keep: true}
 	case !ok:
 		return nil
 	}

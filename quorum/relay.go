@@ -14,7 +14,7 @@ import (
 
 // Relays (meta/relay.go): what stands in the outbox of one goes on alive, from its exchange to where the bindings lead at that time.
 
-// onward routes a message from the exchange of its relay, which has had its part of it; if that went before, from its alternate exchange. One without a target has nobody left who could be told: if it was mandatory it goes to the parking queue, where it
+// onward routes a message from the exchange of its relay, which has had its part of it; if that went before, from its alternate exchange. One without a target has nobody left who could be told: if it was mandatory it goes to the queue of what cannot be consumed, where it
 // is seen, else it is dropped as an unroutable publish is: that is unrouted.
 func (v *mover) onward(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets []queue.QueueID, unrouted, ok bool) {
 	letter := v.letter(q, p, nil)
@@ -39,17 +39,17 @@ func (v *mover) onward(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets 
 	case !letter.Mandatory:
 		return targets, true, true
 	}
-	if cat.View.Queue(q.VHost, parkingQueue) == nil {
-		if err := v.host.park(q.VHost); err != nil {
+	if cat.View.Queue(q.VHost, deadQueue) == nil {
+		if err := v.host.makeDeadQueue(q.VHost); err != nil {
 			return nil, false, false
 		}
 		cat = v.host.Catalogue()
 	}
-	parking := cat.View.Queue(q.VHost, parkingQueue)
-	if parking == nil {
+	dead := cat.View.Queue(q.VHost, deadQueue)
+	if dead == nil {
 		return nil, false, false
 	}
-	return append(targets, queue.QueueID(parking.ID)), false, true
+	return append(targets, queue.QueueID(dead.ID)), false, true
 }
 
 // relayed makes the letter of a message that goes on alive; nil if it cannot be read.

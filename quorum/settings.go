@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"math"
 	_ "unsafe" // for go:linkname
 
 	_ "github.com/lni/dragonboat/v4" // the variables' home
@@ -41,6 +42,7 @@ func init() {
 	initialTaskQueueCap = 4
 	entrySliceSize = 16
 	minEntrySliceSize = 4
-	// The periodic Sync of on-disk machines runs for all groups at once and holds their apply workers; checkpoints are ours.
-	syncTaskInterval = 1 << 40
+	// The periodic Sync of on-disk machines runs for all groups at once and holds their apply workers; checkpoints are ours. The library draws the last time of each replica below the interval and lets the
+	// difference to the present wrap around: any shorter one has every replica Sync as it starts.
+	syncTaskInterval = math.MaxUint64
 }
