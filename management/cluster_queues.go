@@ -61,7 +61,7 @@ func (p *sampler) choose(now time.Time, state *queueState, c *claim) *queueSampl
 			c.sample.queue = state.queue
 		}
 		return c.sample
-	case own != nil && (c == nil || runs(own.status.State)):
+	case own != nil && (c == nil || runs(&own.status)):
 		return own
 	case state.shown != nil && state.up == p.upVersion && state.of == c:
 		return state.shown
@@ -74,8 +74,8 @@ func (p *sampler) choose(now time.Time, state *queueState, c *claim) *queueSampl
 	return state.shown
 }
 
-// runs tells whether a replica runs on the node that tells the state.
-func runs(s quorum.State) bool { return s != quorum.StateParked && s != quorum.StateDown }
+// runs tells whether a replica runs on the node that tells the status, or knows from when it did how the queue is.
+func runs(st *quorum.QueueStatus) bool { return !st.IsUnknown() && st.State != quorum.StateDown }
 
 // membersOf are the nodes that have something of a queue, as the catalogue knows it.
 func membersOf(q *meta.Queue) []meta.NodeID {

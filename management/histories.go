@@ -75,7 +75,7 @@ func (h *histories) rememberQueues(unix int64, snap *snapshot) {
 	h.bytes = 0
 	for _, s := range snap.queues {
 		of := h.queues[s.queue.ID]
-		if runs(s.status.State) && s.status.State != quorum.StateStarting {
+		if runs(&s.status) && s.status.State != quorum.StateStarting {
 			if of == nil {
 				of = new(history)
 				h.queues[s.queue.ID] = of

@@ -63,7 +63,7 @@ func (s *Server) freshSample(q *meta.Queue) *queueSample {
 		st.State, st.Leader = quorum.StateRunning, q.Home
 	}
 	if s.hasOwn(q) {
-		if now, ok := s.opt.Host.QueueStatus(q.ID); ok && now.State != quorum.StateParked {
+		if now, ok := s.opt.Host.QueueStatus(q.ID); ok && !now.IsUnknown() {
 			st = now
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Server) exactQueue(ctx context.Context, q *meta.Queue) (queueNow, bool)
 		if !ok {
 			return st, false
 		}
-		if now.State != quorum.StateParked {
+		if !now.IsUnknown() {
 			st = now
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Server) exactQueue(ctx context.Context, q *meta.Queue) (queueNow, bool)
 				told = better
 			}
 		}
-		if told.State != quorum.StateParked {
+		if !told.IsUnknown() {
 			st = told
 		}
 		break

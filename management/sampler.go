@@ -336,10 +336,10 @@ func (p *sampler) relay(q *meta.Queue, asBefore bool, waited *time.Duration) (st
 func (p *sampler) ownStatus(state *queueState) (quorum.QueueStatus, bool) {
 	q, last := state.queue, state.last
 	st, ok := p.s.opt.Host.QueueStatus(q.ID)
-	if !ok || st.State != quorum.StateParked {
+	if !ok || !st.IsUnknown() {
 		return st, ok
 	}
-	if last != nil && last.queue == q && last.status.State == quorum.StateParked && state.parkedUp == p.upVersion {
+	if last != nil && last.queue == q && last.status.IsUnknown() && state.parkedUp == p.upVersion {
 		return last.status, true
 	}
 	state.parkedUp = p.upVersion
@@ -372,7 +372,7 @@ func (s *Server) hasOwn(q *meta.Queue) bool {
 
 // queue notes what this node has of a queue. As long as nothing changes the same sample is published again.
 func (p *sampler) queue(now time.Time, state *queueState, st *quorum.QueueStatus) {
-	if st.State == quorum.StateRunning { // a queue that is coming up has no counts, and they do not begin at 0
+	if st.State == quorum.StateRunning || st.State == quorum.StateParked && !st.IsUnknown() { // a queue that is coming up has no counts, and they do not begin at 0
 		c := queueCounters(st)
 		state.series.add(now, &c)
 	}

@@ -64,6 +64,8 @@ type sink interface {
 	events(evs []event, index uint64)
 	// stop tells that the stream has ended: the node attaches again.
 	stop()
+	// rested tells that the stream has ended because the queue is parked: the node attaches again when it wants something of it.
+	rested()
 }
 
 // attachment is one node that a replica serves. Its stream is in log order. A message whose body is on disk only is read here, never in apply; what follows it waits behind it, and

@@ -121,8 +121,9 @@ func (h *Host) peerChanged(node link.Node, up bool) {
 	h.elections.noticed()
 	if up {
 		_ = h.mux.Send(node, messageAddresses, h.peers.appendTold(nil)) // if it is lost, the connection is
+		id, _ := h.peers.id(node)
 		h.slots.Range(func(_, v any) bool {
-			v.(*slot).peerUp()
+			v.(*slot).peerUp(id)
 			return true
 		})
 	}
@@ -297,6 +298,8 @@ func (d *dispatcher) Call(from link.Node, kind link.Kind, request []byte, answer
 		go func() { answer(h.serveMember(request)) }()
 	case callReached:
 		go func() { answer(h.serveReached(request)) }()
+	case callRest:
+		go func() { answer(h.serveRest(request)) }()
 	case callReplica:
 		answer(h.serveReplica(request))
 	case callShell:
@@ -600,6 +603,7 @@ var _ sink = (*outlet)(nil)
 const (
 	itemSync   = 1
 	itemEvents = 2
+	itemRested = 3
 )
 
 func (o *outlet) synced(st queue.SyncState, deliveries []event, index uint64) {
@@ -635,3 +639,8 @@ func (o *outlet) events(evs []event, index uint64) {
 }
 
 func (o *outlet) stop() { o.stream.Close() }
+
+func (o *outlet) rested() {
+	_ = o.stream.Send([]byte{itemRested}) // if it is lost, so is the connection, and the node looks for the queue
+	o.stream.Close()
+}

@@ -188,8 +188,11 @@ func (d *disk) begin(r *replica) *cutting {
 	return c
 }
 
-// checkpoint writes one checkpoint and lets the log go that it replaces.
-func (g *group) checkpoint() error {
+// checkpoint writes one checkpoint and lets the log go that it replaces, but for what members that were away may need.
+func (g *group) checkpoint() error { return g.checkpointCutting(g.keptLog) }
+
+// checkpointCutting writes one checkpoint and cuts the log as told.
+func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) error {
 	d := &g.disk
 	defer func() {
 		g.mu.Lock()
@@ -212,8 +215,8 @@ func (g *group) checkpoint() error {
 		return err
 	}
 	d.saved(&g.replica, c.unsaved)
-	if err := g.cutLog(); err != nil {
-		return err
+	if opt, cut := how(); cut {
+		g.cutLog(opt)
 	}
 	g.mu.Lock()
 	pins := slices.Clone(d.pins)
@@ -310,26 +313,28 @@ func (d *disk) account(r *replica) {
 // logKeptEntries is how many entries of the log stay behind a checkpoint of a queue with one replica.
 const logKeptEntries = 16
 
-// cutLog has the library forget the log before what Sync makes durable.
-func (g *group) cutLog() error {
-	opt := dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: logKeptEntries}
+// keptLog tells how to cut the log of a queue that goes on.
+func (g *group) keptLog() (opt dragonboat.SnapshotOption, cut bool) {
+	opt = dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: logKeptEntries}
 	if len(g.memberNodes()) > 1 {
 		g.mu.Lock()
 		opt.CompactionOverhead, opt.CompactionIndex = 0, g.disk.keepFrom()
 		g.mu.Unlock()
-		if opt.CompactionIndex == 0 {
-			return nil // the log is short; a later checkpoint cuts it
-		}
+		return opt, opt.CompactionIndex != 0 // the log is short; a later checkpoint cuts it
 	}
+	return opt, true
+}
+
+// cutLog has the library forget the log before what Sync makes durable. If it cannot now, a later checkpoint cuts it.
+func (g *group) cutLog(opt dragonboat.SnapshotOption) {
 	rs, err := g.host.nh.RequestSnapshot(uint64(g.id), opt, limits.ProposalTimeoutMillis*time.Millisecond)
 	if err != nil {
-		return nil // a later checkpoint cuts it
+		return
 	}
 	select {
 	case <-rs.ResultC():
 	case <-g.closed:
 	}
-	return nil
 }
 
 // sync makes everything applied durable. Called with the replica's mu held, by the library before it forgets the log.

@@ -61,6 +61,15 @@ type group struct {
 	progress *progress            // while this node leads
 	sources  sources
 
+	held  chan struct{} // not nil while the queue is being parked: nothing is proposed; closed when somebody wanted to
+	since int64         // from when on the queue counts as unused if this replica is its first leader since it was parked; 0: from when that takes office
+
+	rested   *rested      // how the queue was parked before this start; nil if it was not
+	active   atomic.Int64 // when something was applied last, in monotonic milliseconds
+	parkNext atomic.Int64 // not before the queue is looked at again
+	parks    atomic.Bool  // it is being parked, or about to be
+	alone    int64        // since when no leader is heard of; of the host's ticker
+
 	mover  *mover
 	txs    *arbiter
 	ticks  timer         // the next Tick
@@ -83,6 +92,7 @@ func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group
 	g := &group{host: h, q: q, replicaID: replicaID, started: make(chan struct{}), closed: make(chan struct{}), peers: make(map[meta.NodeID]bool)}
 	g.id, g.log = q.ID, log
 	g.m = queue.New(firstConfig(q))
+	g.active.Store(h.clock.monotonicMillis())
 	g.disk.init(h, q.ID)
 	g.onDisk = func() *segment.Store { return g.disk.store }
 	g.mover = newMover(h, g, q.ID, g.leads)
@@ -123,7 +133,7 @@ func (g *group) start() error {
 	if err := g.host.nh.StartOnDiskReplica(members, join, create, g.raftConfig()); err != nil && !errors.Is(err, dragonboat.ErrShardAlreadyExist) {
 		return err
 	}
-	if err := g.host.verifyLog(uint64(g.id)); err != nil {
+	if err := errors.Join(g.host.verifyLog(uint64(g.id)), g.host.verifyRested(g.id, g.rested)); err != nil {
 		g.host.report(err)
 		return err
 	}
@@ -252,6 +262,9 @@ func (g *group) propose(p queue.PipelineID, k uint64, buf []byte) (ticket, bool,
 // admit is the leader's gate for batches (PROTOCOL 1): per pipeline it remembers the next k of its term, so that a batch stands in the log once per term. A nil proposal without an error: it
 // stands there already. Called with g.lmu held.
 func (g *group) admit(p queue.PipelineID, k uint64, buf []byte) (*proposal, error) {
+	if g.isHeld() {
+		return nil, errNotReady
+	}
 	next, ok := g.next[p]
 	if !ok {
 		if g.fence(p) {
@@ -387,6 +400,17 @@ func (g *group) lead(cmd *queue.Command) (queue.Reply, error) {
 // commit proposes one command outside pipelines and waits until it is applied here.
 func (g *group) commit(cmd *queue.Command) (queue.Reply, error) {
 	g.lmu.Lock()
+	held := g.isHeld()
+	g.lmu.Unlock()
+	if held {
+		return queue.Reply{}, errNotReady
+	}
+	return g.append(cmd)
+}
+
+// append is commit for whoever parks the queue, too.
+func (g *group) append(cmd *queue.Command) (queue.Reply, error) {
+	g.lmu.Lock()
 	user, session := g.user, g.noop
 	g.lmu.Unlock()
 	if user == nil {
@@ -418,7 +442,7 @@ func (g *group) onLeader(term, replica uint64) {
 	}
 	here := node == g.host.node && node != 0
 	changed := g.leader != node
-	g.term, g.leader, g.ready = term, node, false
+	g.term, g.leader, g.ready, g.held = term, node, false, nil
 	waits := g.waits
 	g.waits = nil
 	g.lmu.Unlock()
@@ -482,6 +506,9 @@ func (g *group) takeOffice(term uint64) {
 	}
 	g.ready, g.progress = true, nil
 	g.office = time.Now()
+	if g.since != 0 { // nobody was kept from using it
+		g.office, g.since = g.office.Add(time.Duration(g.since-g.host.clock.nowMillis())*time.Millisecond), 0
+	}
 	g.next = make(map[queue.PipelineID]uint64)
 	g.lmu.Unlock()
 	g.starting.Do(func() { close(g.started) })
@@ -587,7 +614,7 @@ func (g *group) afterApply() {
 		go g.mourn() // it may have been under way when its death became known
 	}
 	if checkpoint {
-		g.host.checkpoints.ask(g)
+		g.host.checkpoints.add(g)
 	}
 	if drained && g.leads() && g.ending.CompareAndSwap(false, true) {
 		go func() {
@@ -652,40 +679,9 @@ func (g *group) expireAt(dueMillis int64) {
 }
 
 // close ends the streams of this replica. The library ends the rest.
-func (g *group) close() { g.detachAll() }
+func (g *group) close() { g.endStreams(sink.stop) }
 
 func (g *group) core() *replica { return &g.replica }
-
-// status tells how the queue is, as seen from this replica.
-func (g *group) status() QueueStatus {
-	st := QueueStatus{Members: g.memberNodes(), Counts: g.counts(), NextDelayedMillis: g.nextDelayed(), State: StateStarting}
-	for _, m := range st.Members {
-		if g.host.up(m) {
-			st.Online = append(st.Online, m)
-		}
-	}
-	g.lmu.Lock()
-	st.Term, st.Leader = g.term, g.leader
-	leads := g.ready
-	g.lmu.Unlock()
-	if leads {
-		st.PendingReason = g.mover.reason()
-	}
-	switch {
-	case len(st.Online) <= len(st.Members)/2:
-		st.State, st.Reason = StateMinority, "fewer than half of its replicas are up"
-	case st.Leader != 0:
-		st.State = StateRunning
-	}
-	g.mu.Lock()
-	st.Applied, st.BodyBytesInMemory = g.applied, g.bodies.bytes
-	if g.failure != nil {
-		st.State, st.Reason = StateDown, g.failure.Reason
-	}
-	g.mu.Unlock()
-	st.Checkpoint, st.DiskBytes = g.disk.sizes()
-	return st
-}
 
 // stateMachine is the group as the library sees it. Update is called by one goroutine at a time.
 type stateMachine group
@@ -724,6 +720,7 @@ func (s *stateMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 	}
 	g.disk.account(&g.replica)
 	g.mu.Unlock()
+	g.active.Store(g.host.clock.monotonicMillis())
 	for _, id := range refused {
 		g.reset(id) // the batch did not take its k: it may be offered again, from here or from another node
 	}
@@ -765,7 +762,7 @@ func (s *stateMachine) SaveSnapshot(cut any, w io.Writer, _ <-chan struct{}) err
 // RecoverFromSnapshot replaces the state by a streamed cut. Nodes attach again.
 func (s *stateMachine) RecoverFromSnapshot(r io.Reader, _ <-chan struct{}) error {
 	g := (*group)(s)
-	g.detachAll()
+	g.endStreams(sink.stop)
 	g.mu.Lock()
 	err := readCut(r, &g.replica)
 	if err != nil {
@@ -787,6 +784,10 @@ func (s *stateMachine) RecoverFromSnapshot(r io.Reader, _ <-chan struct{}) error
 func (s *stateMachine) Close() error {
 	g := (*group)(s)
 	g.closing.Do(func() {
+		g.mu.Lock()
+		g.bodies = bodies{}
+		g.disk.account(&g.replica)
+		g.mu.Unlock()
 		g.disk.close()
 		close(g.closed)
 	})

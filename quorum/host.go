@@ -43,6 +43,10 @@ type Config struct {
 	BodiesInMemoryBytes int64
 	// CheckpointLogBytes is how much log a queue writes between two checkpoints; 0 = limits.CheckpointLogBytes.
 	CheckpointLogBytes int64
+	// ParkMillis is how long nobody must use a queue before its replicas stop; 0 = limits.ParkMillis.
+	ParkMillis int64
+	// ParkDeadlineMillis is how far off the next thing must be then that the queue has to do by itself; 0 = limits.ParkDeadlineMillis.
+	ParkDeadlineMillis int64
 	// Ceilings bound what the cluster may have for this node to make another one.
 	Ceilings Ceilings
 	// Cluster tells how other nodes are reached; the zero value runs the node alone.
@@ -79,8 +83,9 @@ type Host struct {
 	sessions    atomic.Uint64
 	slots       sync.Map // meta.QueueID -> *slot
 	starter     starter
-	configurer  configurer
-	checkpoints *checkpointer
+	configurer  crew // brings queues that this node leads their new configurations: a policy may change as many as there are
+	parker      crew // has idle ones rest
+	checkpoints crew // writes checkpoints; who asks has marked the group's disk busy
 	bodyBytes   atomic.Int64
 	started     atomic.Bool
 	welcome     welcome
@@ -140,6 +145,12 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.BodiesInMemoryBytes == 0 {
 		cfg.BodiesInMemoryBytes = limits.BodiesInMemoryBytes
 	}
+	if cfg.ParkDeadlineMillis == 0 {
+		cfg.ParkDeadlineMillis = limits.ParkDeadlineMillis
+	}
+	if cfg.ParkMillis == 0 {
+		cfg.ParkMillis = limits.ParkMillis
+	}
 	if cfg.ClusterName == "" {
 		cfg.ClusterName = cfg.Name
 	}
@@ -153,7 +164,9 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
 		return nil, err
 	}
-	h.checkpoints = newCheckpointer(h)
+	h.checkpoints = crew{work: h.checkpoint, size: limits.CheckpointsAtOnce}
+	h.configurer = crew{work: (*group).configure, size: limits.StartsAtOnce}
+	h.parker = crew{work: h.park, size: limits.ParksAtOnce}
 	h.elections = newElections(h)
 	h.cat = newCatalogue(h)
 	var err error
@@ -425,9 +438,9 @@ func (h *Host) ticker() {
 	}
 }
 
-// later runs f after d unless the host is closed by then.
-func (h *Host) later(d time.Duration, f func()) {
-	time.AfterFunc(d, func() {
+// later runs f after d unless the host is closed, or the timer stopped, by then.
+func (h *Host) later(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() {
 		select {
 		case <-h.closed:
 		default:

@@ -178,7 +178,7 @@ func (l *local) close() {
 	l.qmu.Lock()
 	l.closed = true
 	l.qmu.Unlock()
-	l.detachAll()
+	l.endStreams(sink.stop)
 }
 
 func (l *local) status() QueueStatus {

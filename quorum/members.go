@@ -319,7 +319,7 @@ type ReplicaStatus struct {
 	Node meta.NodeID
 	// Up tells whether the node answered; the rest is only known then.
 	Up bool
-	// State is leader, follower or, while it comes up, starting.
+	// State is leader, follower, parked or, while it comes up, starting.
 	State                string
 	Term                 uint64
 	Applied, Checkpoint  uint64
@@ -362,13 +362,18 @@ func (h *Host) serveReplica(request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	st, state := QueueStatus{}, "follower"
 	g, ok := s.runner().(*group)
-	if !ok {
+	if ok {
+		st = g.status()
+	} else if parked := s.parked(); parked != nil {
+		parked.status(&st)
+	} else {
 		return codec.AppendString(nil, "parked"), errors.New("no replica runs here")
 	}
-	st := g.status()
-	state := "follower"
 	switch {
+	case g == nil:
+		state = "parked"
 	case st.State == StateStarting:
 		state = "starting"
 	case g.leads():

@@ -30,4 +30,7 @@ const (
 	mutantDrainingForEver
 	mutantGoneRelayHas
 	mutantRelayRestless
+	mutantParksInUse
+	mutantParkedForEver
+	mutantMemberStaysParked
 )

@@ -271,7 +271,11 @@ func (p *pipeline) propose(b *batch) bool {
 func (p *pipeline) resend() {
 	p.mu.Lock()
 	if p.sending || p.target == nil || mutant == mutantNothingSentAgain {
+		parked := p.target == nil && len(p.flight) > 0
 		p.mu.Unlock()
+		if parked { // it may have been sent to a replica that was about to stop
+			p.host.touch(p.q)
+		}
 		return
 	}
 	p.sending = true
@@ -517,6 +521,8 @@ func (in inlet) stop() {
 		in.p.stop()
 	}
 }
+
+func (in inlet) rested() { in.stop() }
 
 // take works through events. Called with p.stream held.
 func (p *pipeline) take(evs []event) {

@@ -125,6 +125,7 @@ func (g *group) reported(node meta.NodeID, applied uint64) (behind bool) {
 // tend is the leader's look at the nodes that its queue serves, and at what is open.
 func (g *group) tend() {
 	g.txs.look()
+	g.startOthers()
 	g.mu.Lock()
 	applied := g.applied
 	g.mu.Unlock()

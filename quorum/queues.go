@@ -107,38 +107,6 @@ type starter struct {
 	running int
 }
 
-// configurer brings queues that this node leads their new configurations, limits.StartsAtOnce at a time: a policy may change as many as there are.
-type configurer struct {
-	mu      sync.Mutex
-	waiting []*group
-	running int
-}
-
-func (c *configurer) add(g *group) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting = append(c.waiting, g)
-	if c.running < limits.StartsAtOnce {
-		c.running++
-		go c.run()
-	}
-}
-
-func (c *configurer) run() {
-	for {
-		c.mu.Lock()
-		if len(c.waiting) == 0 {
-			c.running, c.waiting = c.running-1, nil
-			c.mu.Unlock()
-			return
-		}
-		g := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		c.mu.Unlock()
-		g.configure()
-	}
-}
-
 func (st *starter) add(h *Host, s *slot, wanted bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -185,8 +153,15 @@ func (h *Host) startGroup(s *slot) {
 		return
 	}
 	g := newGroup(h, s.q, m.Replica, h.log)
-	s.run = g
+	if g.rested = s.rested; g.rested != nil {
+		g.since = g.rested.since
+	}
+	ended := s.ended
+	s.run, s.rested, s.wakeAt, s.ended = g, nil, 0, nil
 	s.mu.Unlock()
+	if !h.wakeAgain(s.q.ID, ended) {
+		return
+	}
 	if err := g.start(); err != nil {
 		select {
 		case <-h.closed:
@@ -216,28 +191,59 @@ func (h *Host) serve(id meta.QueueID, t target) {
 	}
 }
 
-// restart starts every queue that has a log on this node.
+// restart starts every queue that has a log on this node which goes on behind its checkpoint, as far as is known: those that were parked stay so.
 func (h *Host) restart() {
 	names, _ := h.fs.List(queuesDir(h)) // none if nothing was ever kept
+	var found sync.WaitGroup
+	free := make(chan struct{}, limits.RestReadsAtOnce)
 	for _, name := range names {
 		n, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
 			continue
 		}
-		if s, err := h.slot(meta.QueueID(n)); err == nil {
-			h.starter.add(h, s, false)
-			continue
-		}
-		h.sweepUnknown(meta.QueueID(n))
+		free <- struct{}{}
+		found.Go(func() {
+			h.restartQueue(meta.QueueID(n))
+			<-free
+		})
 	}
+	found.Wait()
 	for q := range h.Catalogue().View.QueuesByID() {
 		h.catchUp(q)
 	}
 }
 
-// wake starts a queue that may not be unused for ever: its time runs even if nobody ever wants it.
+// restartQueue takes up a queue of which this node has something.
+func (h *Host) restartQueue(id meta.QueueID) {
+	s, err := h.slot(id)
+	if err != nil {
+		h.sweepUnknown(id)
+		return
+	}
+	r, err := loadRested(h.fs, queueDir(h, id))
+	if err != nil {
+		h.log.Warn("a parked queue starts because its file cannot be read", "queue", uint64(id), "error", err)
+	}
+	if r == nil {
+		h.starter.add(h, s, false)
+		return
+	}
+	r.since = h.clock.nowMillis() // clients must be able to come back after an outage
+	cfg := queueConfig(s.q)
+	s.mu.Lock()
+	if s.run == nil {
+		s.rested, s.wakeAt = r, r.wakesAt(&cfg)
+	}
+	s.mu.Unlock()
+}
+
+// wake starts a queue that may not be unused for ever: its time runs even if nobody ever wants it. That of a parked one is looked at by the host's ticker.
 func (h *Host) wake(q *meta.Queue) {
-	if _, expires := queueConfig(q).Expires.Get(); expires && h.local(q.ID) {
+	cfg := queueConfig(q)
+	if v, ok := h.slots.Load(q.ID); ok && v.(*slot).followRested(&cfg) {
+		return
+	}
+	if _, expires := cfg.Expires.Get(); expires && h.local(q.ID) {
 		h.touch(q.ID)
 	}
 }
@@ -312,19 +318,30 @@ func (h *Host) remove(q *meta.Queue) {
 	s := v.(*slot)
 	s.mu.Lock()
 	s.gone = true
-	run := s.run
+	run, parked, ended := s.run, s.rested != nil, s.ended
 	s.mu.Unlock()
 	if run != nil {
 		run.close()
 	}
 	s.pipe.end(q)
+	replicaID := uint64(0)
 	if g, ok := run.(*group); ok {
-		h.workers.Add(1)
-		go func() {
-			defer h.workers.Done()
-			h.removeData(q.ID, g)
-		}()
+		replicaID, ended = g.replicaID, g.closed
+	} else if m, member := q.MemberOn(h.node); member && parked {
+		replicaID = m.Replica
 	}
+	if replicaID != 0 {
+		h.dropReplica(q.ID, replicaID, ended)
+	}
+}
+
+// dropReplica stops a replica that is of no use any more and removes what it kept.
+func (h *Host) dropReplica(id meta.QueueID, replicaID uint64, ended <-chan struct{}) {
+	h.workers.Add(1)
+	go func() {
+		defer h.workers.Done()
+		h.removeData(id, replicaID, ended)
+	}()
 }
 
 // drain ends a deleted queue for its clients. Its replicas go on: messages leave it still.
@@ -372,11 +389,17 @@ func (h *Host) mustDrain(id meta.QueueID) bool {
 			return run.isOwed()
 		}
 	case nil:
-		if h.neverUsed(q) {
+		if h.neverUsed(q) || h.isParkedAlone(q) {
 			return false
 		}
 	}
 	return q.Durable
+}
+
+// isParkedAlone tells whether this node has the only replica of a queue, and the queue is parked: nothing is on its way out of it. Of several replicas this one may have stopped and others go on.
+func (h *Host) isParkedAlone(q *meta.Queue) bool {
+	v, ok := h.slots.Load(q.ID)
+	return ok && len(q.Members) == 1 && v.(*slot).parked() != nil
 }
 
 // neverUsed tells whether this node knows that nobody has used a queue yet, so that it has nothing.
@@ -388,24 +411,22 @@ func (h *Host) neverUsed(q *meta.Queue) bool {
 	return member && !hasQueueDir(h, q.ID)
 }
 
-// removeData stops a replica of a deleted queue and removes what it kept. If the node stops before the end, the next start goes on (sweepUnknown).
-func (h *Host) removeData(id meta.QueueID, g *group) {
-	if g != nil {
-		if err := h.nh.StopReplica(uint64(id), g.replicaID); err == nil {
-			select {
-			case <-g.closed:
-			case <-h.closed:
-				return
-			}
+// removeData stops a replica of a deleted queue and removes what it kept; ended is closed at the end of the replica, and nil if that was not started. If the node stops before the end, the next start goes on (sweepUnknown).
+func (h *Host) removeData(id meta.QueueID, replicaID uint64, ended <-chan struct{}) {
+	if err := h.nh.StopReplica(uint64(id), replicaID); err == nil && ended != nil {
+		select {
+		case <-ended:
+		case <-h.closed:
+			return
 		}
-		for {
-			err := h.nh.RemoveData(uint64(id), g.replicaID)
-			if err == nil {
-				break
-			}
-			if errors.Is(err, dragonboat.ErrClosed) || h.wait(limits.GapRetryMillis*time.Millisecond, nil) != nil {
-				return
-			}
+	}
+	for {
+		err := h.nh.RemoveData(uint64(id), replicaID)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, dragonboat.ErrClosed) || h.wait(limits.GapRetryMillis*time.Millisecond, nil) != nil {
+			return
 		}
 	}
 	if err := removeQueueDir(h, id); err != nil {

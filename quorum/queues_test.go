@@ -16,7 +16,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late := time.After(60 * time.Second)
+	late := time.After(20 * time.Second)
 	for !ok() {
 		select {
 		case <-tick.C:

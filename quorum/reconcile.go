@@ -104,6 +104,10 @@ func (h *Host) reshape(q *meta.Queue) {
 		case run.leads():
 			h.configurer.add(run)
 		}
+	case nil:
+		if !member {
+			h.sweepParked(s)
+		}
 	case *local:
 		run.put(mail{entry: queue.AppendCommandEntry(nil, h.clock.nowMillis(), &queue.Command{Op: queue.OpConfigure, Config: queueConfig(q)})})
 	}
@@ -121,10 +125,27 @@ func (h *Host) dismiss(s *slot, g *group) {
 	s.mu.Unlock()
 	g.close()
 	r.find()
+	h.dropReplica(g.id, g.replicaID, g.closed)
+}
+
+// sweepParked removes the data of a parked replica that is no member any more. A later one here waits for that.
+func (h *Host) sweepParked(s *slot) {
+	s.mu.Lock()
+	ended, id := s.ended, s.q.ID
+	if s.run != nil || s.rested == nil {
+		s.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	s.rested, s.wakeAt, s.ended = nil, 0, done
+	s.mu.Unlock()
 	h.workers.Add(1)
 	go func() {
 		defer h.workers.Done()
-		h.removeData(g.id, g)
+		if h.wakeAgain(id, ended) {
+			h.sweepUnknown(id)
+			close(done)
+		}
 	}()
 }
 
@@ -213,8 +234,8 @@ func (h *Host) reborn(n *meta.Node) {
 func (h *Host) renewSlot(id any, old *slot) {
 	old.mu.Lock()
 	run, gone, q := old.run, old.gone, old.q
+	next := &slot{host: h, q: q, pipe: newPipeline(h, q.ID), rested: old.rested, wakeAt: old.wakeAt, ended: old.ended}
 	old.mu.Unlock()
-	next := &slot{host: h, q: q, pipe: newPipeline(h, q.ID)}
 	next.pipe.all.follow(q)
 	g, replica := run.(*group)
 	if replica {

@@ -55,7 +55,7 @@ func (r *remote) find() {
 
 func (r *remote) search() meta.NodeID {
 	request := codec.AppendUvarint(nil, uint64(r.q.ID))
-	for {
+	for pause := findLeaderFirst; ; pause = min(2*pause, limits.FindLeaderMillis*time.Millisecond) {
 		q := r.host.Catalogue().View.QueueByID(r.q.ID)
 		if q == nil {
 			return 0
@@ -70,11 +70,14 @@ func (r *remote) search() meta.NodeID {
 				return leader
 			}
 		}
-		if r.host.wait(limits.FindLeaderMillis*time.Millisecond, nil) != nil {
+		if r.host.wait(pause, nil) != nil {
 			return 0
 		}
 	}
 }
+
+// findLeaderFirst is the first pause between two attempts to find a leader: a queue that was parked has one soon.
+const findLeaderFirst = 2 * time.Millisecond
 
 func (r *remote) askStart(node meta.NodeID, request []byte) (leader meta.NodeID, err error) {
 	ctx, cancel := context.WithTimeout(r.host.life, limits.LinkDialMillis*time.Millisecond)
@@ -157,7 +160,7 @@ func (r *remote) attach(req attachRequest, to sink) bool {
 		r.find()
 		return false
 	}
-	in := &inflow{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter}
+	in := &inflow{to: to, node: req.pipeline.Node, boot: req.pipeline.Boot.Counter, rested: func() { r.rested(n) }}
 	st, err := r.host.mux.Open(token, streamAttach, appendAttach(nil, r.q.ID, &req), in.item, func(error) {
 		to.stop()
 		r.ended(n, leader)
@@ -183,10 +186,17 @@ type inflow struct {
 	to   sink
 	node queue.NodeID
 	boot uint64
+	// rested is called when the queue is parked there.
+	rested func()
 }
 
 func (in *inflow) item(payload []byte) {
 	if len(payload) == 0 {
+		return
+	}
+	if payload[0] == itemRested {
+		in.to.rested()
+		in.rested()
 		return
 	}
 	r := codec.NewReader(payload[1:])
@@ -214,6 +224,20 @@ func (r *remote) ended(n uint64, leader meta.NodeID) {
 	r.mu.Unlock()
 	if current {
 		r.loseSoon(leader, limits.FindLeaderMillis)
+	}
+}
+
+// rested is told that stream n has ended because the queue is parked: its end is no reason to look for the leader, which would start it.
+func (r *remote) rested(n uint64) {
+	r.mu.Lock()
+	current := r.streamN == n
+	if current {
+		r.stream = nil
+		r.streamN++
+	}
+	r.mu.Unlock()
+	if current && r.away == nil { // else the node's own replica will stop, too
+		r.host.restRemote(r)
 	}
 }
 

@@ -296,14 +296,14 @@ func (r *replica) detach(a *attachment) {
 	r.served = kept
 }
 
-// detachAll ends every stream: nodes attach again to what serves next.
-func (r *replica) detachAll() {
+// endStreams ends every stream, with sink.stop or sink.rested.
+func (r *replica) endStreams(end func(sink)) {
 	r.mu.Lock()
 	served := r.served
 	r.served = nil
 	r.mu.Unlock()
 	for _, a := range served {
-		a.to.stop()
+		end(a.to)
 	}
 }
 

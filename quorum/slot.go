@@ -21,7 +21,11 @@ type slot struct {
 	run     runner      // nil until the first touch
 	touched bool
 	gone    bool
-	away    *remote // the leader's replica while the node's own is behind
+	// rested is how the queue was parked, nil if it was not; it needs nothing to run before wakeAt, in milliseconds since the Unix epoch; 0: for ever. ended is closed when the replica that stopped has.
+	rested *rested
+	wakeAt int64
+	ended  <-chan struct{}
+	away   *remote // the leader's replica while the node's own is behind
 }
 
 // goAway has the leader's replica serve this node instead of its own one, g, which is behind; nil ends that.
@@ -66,13 +70,57 @@ func (s *slot) leader() (running bool, leader meta.NodeID) {
 
 // check is called by the host's ticker.
 func (s *slot) check(nowMillis int64) {
-	if g, ok := s.runner().(*group); ok {
+	switch g, ok := s.runner().(*group); {
+	case ok:
 		g.settleAwaited()
+		g.seekLeader(nowMillis)
+		g.lookIdle(nowMillis)
 		if old := s.pipe.oldest.Load(); old != 0 && nowMillis-old > limits.AttachMillis && s.isHome() && s.host.up(g.leaderNode()) {
 			s.leave(g) // what the leader applied does not arrive here
 		}
+	case s.isDue():
+		s.host.starter.add(s.host, s, false)
 	}
 	s.pipe.check(nowMillis)
+}
+
+// isDue tells, once, that a parked queue has something to do.
+func (s *slot) isDue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := s.wakeAt != 0 && s.run == nil && !s.gone && s.host.clock.nowMillis() >= s.wakeAt
+	if due {
+		s.wakeAt = 0
+	}
+	return due
+}
+
+// followRested has a parked queue wake as its present configuration says. It reports whether the queue is parked.
+func (s *slot) followRested(cfg *queue.Config) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil || s.rested == nil {
+		return false
+	}
+	s.wakeAt = s.rested.wakesAt(cfg)
+	return true
+}
+
+// queue returns the queue as the catalogue last had it.
+func (s *slot) queue() *meta.Queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.q
+}
+
+// parked returns how the queue is parked here, nil if it is not.
+func (s *slot) parked() *rested {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		return nil
+	}
+	return s.rested
 }
 
 // leave has the leader's replica serve this node for a while (PROTOCOL 2, Behind).
@@ -89,9 +137,12 @@ func (s *slot) isHome() bool {
 }
 
 // peerUp is told that the connection to another node came: what was lost with the old one is sent again.
-func (s *slot) peerUp() {
+func (s *slot) peerUp(node meta.NodeID) {
 	if s.pipe.oldest.Load() != 0 {
 		go s.pipe.resend()
+	}
+	if g, ok := s.runner().(*group); ok {
+		g.forgetPeer(node) // it may have been down
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	StateRunning State = "running"
 	// StateStarting: a replica comes up.
 	StateStarting State = "starting"
-	// StateParked: nothing wanted it yet; the first touch starts it.
+	// StateParked: nothing wanted it yet, or for long; the first touch starts it. Of one that nobody ever wanted nothing is known, and Applied is 0.
 	StateParked State = "parked"
 	// StateMinority: fewer than half of its replicas are up.
 	StateMinority State = "minority"
@@ -40,6 +40,9 @@ type QueueStatus struct {
 	BodyBytesInMemory, DiskBytes int64
 }
 
+// IsUnknown tells that the node which tells the status has no more of the queue than the catalogue: nothing ever wanted it there.
+func (st *QueueStatus) IsUnknown() bool { return st.State == StateParked && st.Applied == 0 }
+
 // NowMillis is the time that queues which this node leads go by, in milliseconds since the Unix epoch.
 func (h *Host) NowMillis() int64 { return h.clock.nowMillis() }
 
@@ -57,7 +60,53 @@ func (h *Host) QueueStatus(id meta.QueueID) (QueueStatus, bool) {
 		st.State, st.Leader, st.Members = StateRunning, q.Home, []meta.NodeID{q.Home}
 	}
 	st.Online = st.Members
+	if v, ok := h.slots.Load(id); ok {
+		if r := v.(*slot).parked(); r != nil {
+			st.Members, st.Online = memberNodes(q), nil
+			r.status(&st)
+			h.judge(&st)
+		}
+	}
 	return st, true
+}
+
+// status tells how the queue is, as seen from this replica.
+func (g *group) status() QueueStatus {
+	st := QueueStatus{Members: g.memberNodes(), Counts: g.counts(), NextDelayedMillis: g.nextDelayed(), State: StateStarting}
+	g.lmu.Lock()
+	st.Term, st.Leader = g.term, g.leader
+	leads := g.ready
+	g.lmu.Unlock()
+	if leads {
+		st.PendingReason = g.mover.reason()
+	}
+	if st.Leader != 0 {
+		st.State = StateRunning
+	}
+	g.host.judge(&st)
+	g.mu.Lock()
+	if !g.opened && g.rested != nil {
+		st.Counts = g.rested.counts
+	}
+	st.Applied, st.BodyBytesInMemory = g.applied, g.bodies.bytes
+	if g.failure != nil {
+		st.State, st.Reason = StateDown, g.failure.Reason
+	}
+	g.mu.Unlock()
+	st.Checkpoint, st.DiskBytes = g.disk.sizes()
+	return st
+}
+
+// judge finds out which members are up, and whether they are too few.
+func (h *Host) judge(st *QueueStatus) {
+	for _, m := range st.Members {
+		if h.up(m) {
+			st.Online = append(st.Online, m)
+		}
+	}
+	if len(st.Online) <= len(st.Members)/2 {
+		st.State, st.Reason = StateMinority, "fewer than half of its replicas are up"
+	}
 }
 
 // present returns what runs of a queue here; nil if it sleeps or nothing wanted it yet.

@@ -14,6 +14,7 @@ type timer struct {
 	pending bool
 	due     int64
 	round   uint64
+	timer   *time.Timer
 }
 
 // set asks for a call of f at dueMillis. It changes nothing if there is an earlier one ahead.
@@ -27,7 +28,8 @@ func (a *timer) set(h *Host, dueMillis int64, f func()) {
 	a.pending, a.due = true, dueMillis
 	round := a.round
 	delay := min(max(0, dueMillis-h.clock.nowMillis()), limits.TimerMillis)
-	h.later(time.Duration(delay)*time.Millisecond, func() {
+	a.drop()
+	a.timer = h.later(time.Duration(delay)*time.Millisecond, func() {
 		a.mu.Lock()
 		mine := a.pending && a.round == round
 		if mine {
@@ -38,4 +40,21 @@ func (a *timer) set(h *Host, dueMillis int64, f func()) {
 			f()
 		}
 	})
+}
+
+// stop takes back what was asked for: nothing of the timer is left that keeps who is called in memory.
+func (a *timer) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.round++
+	a.pending = false
+	a.drop()
+}
+
+// drop is called with a.mu held.
+func (a *timer) drop() {
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
 }

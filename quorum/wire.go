@@ -49,6 +49,8 @@ const (
 	callShell link.Kind = 18
 	// callReached asks how far a replica has come, when it has reached an index or after a bounded wait: queue, index. The answer is its applied index.
 	callReached link.Kind = 19
+	// callRest prepares the park of a queue, or does it: see serveRest.
+	callRest link.Kind = 20
 )
 
 // errElsewhere says that another node must be asked.

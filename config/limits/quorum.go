@@ -47,6 +47,18 @@ const (
 	// StartsAtOnce bounds the replicas that a node starts, and those that it brings a new configuration, at the same time. Used by quorum.
 	StartsAtOnce = 32
 
+	// ParkMillis is how long nobody must use a queue before its replicas stop, ParkLookMillis the pause until a queue that could not stop is looked at again, ParkDeadlineMillis how far off the next
+	// thing must be that it has to do by itself. Used by quorum.
+	ParkMillis         = 30_000
+	ParkLookMillis     = 5_000
+	ParkDeadlineMillis = 3_600_000
+	// ParksAtOnce bounds the queues that a node stops, and RestReadsAtOnce the files of such that it reads as it starts, at the same time. Used by quorum.
+	ParksAtOnce     = 4
+	RestReadsAtOnce = 8
+	// ParkLogEntries is how many entries the log of a queue may have when it stops without being cut. Used by quorum.
+	ParkLogEntries = 64
+	// LeaderlessMillis is how long a replica hears of no leader before it starts those of the other members again. Used by quorum.
+	LeaderlessMillis = 5_000
 	// MarksMillis is how often a node notes how far its logs reach. Used by quorum.
 	MarksMillis = 10_000
 

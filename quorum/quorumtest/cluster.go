@@ -30,6 +30,8 @@ type Options struct {
 	Seed uint64
 	// CheckpointLogBytes and BodiesInMemoryBytes are the nodes' (quorum.Config).
 	CheckpointLogBytes, BodiesInMemoryBytes int64
+	// ParkMillis and ParkDeadlineMillis are the nodes', too.
+	ParkMillis, ParkDeadlineMillis int64
 	// Ahead is how far the wall clocks of nodes 1, 2... are ahead of the right one; those of further nodes are right.
 	Ahead []time.Duration
 	// Latency is how long bytes travel between two nodes.

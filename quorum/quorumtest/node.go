@@ -188,6 +188,7 @@ func (p *process) open(ctx context.Context, l net.Listener) {
 	began := time.Now()
 	cfg := quorum.Config{
 		Dir: p.dir, FS: p.disk, RaftFS: raftDisk{p.disk}.forLibrary(), Name: "rabbit@" + n.Name, Address: n.addr(), Log: n.c.logger(n.Name),
+		ParkMillis: n.c.opts.ParkMillis, ParkDeadlineMillis: n.c.opts.ParkDeadlineMillis,
 		CheckpointLogBytes: n.c.opts.CheckpointLogBytes, BodiesInMemoryBytes: n.c.opts.BodiesInMemoryBytes,
 		Founding:   []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
 		LeaseClock: func() int64 { return time.Since(began).Milliseconds() + 1 },

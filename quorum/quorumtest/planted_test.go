@@ -71,6 +71,9 @@ var planted = []struct {
 	{"a deleted queue stays though all has left it", inQuorum, 24, "^TestLettersOfDeletedQueueAreLost$", `in vain`},
 	{"what comes as an exchange is deleted counts as done", inQuorum, 25, "^TestExchangeDeletedUnderItsPublisher$", `count as done`},
 	{"an exchange is deleted while messages look for their targets", inQuorum, 26, "^TestExchangeDeletedUnderItsPublisher$", `count as done`},
+	{"a queue in use is parked", inQuorum, 27, "^TestParkedUnderItsUsers$", `in use is parked`},
+	{"a queue counts as parked though it went on", inQuorum, 28, "^TestStaleWordOfParking$", `in vain`},
+	{"a member that was down stays parked", inQuorum, 29, "^TestRestartStartsParkedQueues$", `in vain`},
 	{"a moved message is dropped before its target has it", inQuorum, 19, "^TestMovedComeTwiceOrNever$", `in vain|is there 0 times`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }

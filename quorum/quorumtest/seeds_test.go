@@ -91,6 +91,9 @@ func runSeed(t *testing.T, seed uint64) {
 	if rng.IntN(3) == 0 {
 		plan.BodyBytesMax = 40 << 10
 	}
+	if seed%4 == 3 { // queues are parked all the time, but while a consumer is there
+		o.ParkMillis, plan.Consumers = 30, min(plan.Consumers, int(seed/4%2))
+	}
 	queues := 1 + rng.IntN(2)
 	schedule := RandomSchedule(rng, o.Nodes, 6+rng.IntN(16))
 	defer func() {
