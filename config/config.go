@@ -115,6 +115,8 @@ type Cluster struct {
 	QueuesMax, ExchangesMax, VHostsMax int
 	// Secret is what nodes prove to each other, empty if none is set.
 	Secret string
+	// ParkAfter is how long nobody must use a durable queue before it is parked.
+	ParkAfter time.Duration
 }
 
 // First is what the node makes once, in an empty data directory.

@@ -96,7 +96,7 @@ func TestDefaults(t *testing.T) {
 			ChannelMax: 2047, ConsumersPerChannelMax: 1024, BodyBytesMax: 16 << 20, PublishTimeout: 10 * time.Second,
 		},
 		Alarms:        Alarms{MemoryHigh: alarm.Relative(0.6)},
-		Cluster:       Cluster{Name: "rabbit@host1", Listen: "127.0.0.1:25672", Advertise: "127.0.0.1:25672"},
+		Cluster:       Cluster{Name: "rabbit@host1", Listen: "127.0.0.1:25672", Advertise: "127.0.0.1:25672", ParkAfter: 30 * time.Second},
 		First:         First{User: "guest", Pass: "guest", VHost: "/"},
 		LoopbackUsers: []string{"guest"}, LogLevel: slog.LevelInfo,
 	}

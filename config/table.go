@@ -128,6 +128,11 @@ var generalKeys = []Key{
 		apply: func(c *Config, _ string, v value) { c.AMQP.PublishTimeout = v.duration },
 	},
 	{
+		Name: "queue_park_timeout", Type: Duration, Unit: time.Millisecond, Default: strconv.Itoa(limits.ParkMillis), Min: 100, Max: 86_400_000,
+		Doc:   "A durable queue that nobody uses for that long is parked: its replicas take neither memory nor processor until somebody wants it again; a plain number is milliseconds.",
+		apply: func(c *Config, _ string, v value) { c.Cluster.ParkAfter = v.duration },
+	},
+	{
 		Name: "vm_memory_high_watermark.relative", Type: Fraction, Default: strconv.FormatFloat(limits.MemoryHighPercent/100.0, 'g', -1, 64), Max: 1, Reloadable: true,
 		Doc:   "Part of the memory limit above which publishers are blocked; 0 blocks them always. The limit is the least of what the control group, the machine and `GOMEMLIMIT` give.",
 		apply: func(c *Config, _ string, v value) { c.Alarms.MemoryHigh = alarm.Relative(v.fraction) },

@@ -48,7 +48,7 @@ const (
 	StartsAtOnce = 32
 
 	// ParkMillis is how long nobody must use a queue before its replicas stop, ParkLookMillis the pause until a queue that could not stop is looked at again, ParkDeadlineMillis how far off the next
-	// thing must be that it has to do by itself. Used by quorum.
+	// thing must be that it has to do by itself. Used by config and quorum.
 	ParkMillis         = 30_000
 	ParkLookMillis     = 5_000
 	ParkDeadlineMillis = 3_600_000

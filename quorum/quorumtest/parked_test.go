@@ -138,8 +138,8 @@ func TestPublishMeetsThePark(t *testing.T) {
 			// The host looks every 200 ms.
 			c.Pass(parkTime - 20*time.Millisecond)
 			for end := time.Now().Add(time.Second); time.Now().Before(end) && !c.someParked(q); {
-				time.Sleep(time.Duration(round%11) * 200 * time.Microsecond)
-				time.Sleep(time.Millisecond)
+				c.Pass(time.Duration(round%11) * 200 * time.Microsecond)
+				c.Pass(time.Millisecond)
 			}
 			if c.someParked(q) && !c.isParked(q) {
 				met++
@@ -183,7 +183,7 @@ func TestDeathWhileParking(t *testing.T) {
 				}
 				c.Pass(parkTime - 50*time.Millisecond)
 				for end := time.Now().Add(time.Second); time.Now().Before(end) && !c.someParked(q) && (round%2 == 0 || time.Until(end) > 800*time.Millisecond); {
-					time.Sleep(time.Millisecond)
+					c.Pass(time.Millisecond)
 				}
 				victim.Kill()
 				if round%4 < 2 {

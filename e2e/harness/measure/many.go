@@ -1,9 +1,7 @@
 package measure
 
 import (
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -101,23 +99,5 @@ func empty(ch *amqp.Channel, i int) error {
 
 // everyQueue does something with each queue, on a few connections at once.
 func everyQueue(b *harness.Broker, count int, do func(*amqp.Channel, int) error) error {
-	errs := make([]error, manyConnections)
-	var workers sync.WaitGroup
-	for w := range manyConnections {
-		workers.Go(func() {
-			conn, err := harness.Dial(b.AMQPURL())
-			if err != nil {
-				errs[w] = err
-				return
-			}
-			defer conn.Close()
-			ch, err := conn.Channel()
-			for i := w; i < count && err == nil; i += manyConnections {
-				err = do(ch, i)
-			}
-			errs[w] = err
-		})
-	}
-	workers.Wait()
-	return errors.Join(errs...)
+	return eachQueue(b, manyConnections, count, do)
 }
