@@ -62,7 +62,8 @@ func DeadLetter(envelope []byte, death Death, exchange string, key *string) (*Le
 	return l, nil
 }
 
-// Moved makes the letter of a message that goes to another queue without having died: it stays as it is. With back it goes where it died last, and shows the exchange and routing key that it had there.
+// Moved makes the letter of a message that goes to another queue without having died: it stays as it is. With back it goes where it died last, and shows the exchange and routing keys that it had there: the header CC is
+// there again if it went because the queue gave its dead letters a key.
 func Moved(envelope []byte, back bool) (*Letter, error) {
 	e, err := Parse(envelope)
 	if err != nil {
@@ -78,8 +79,26 @@ func Moved(envelope []byte, back bool) (*Letter, error) {
 	if back && len(l.Deaths.List) > 0 && len(l.Deaths.List[0].Keys) > 0 {
 		last := &l.Deaths.List[0]
 		l.Envelope.Exchange, l.Envelope.RoutingKey = []byte(last.Exchange), []byte(last.Keys[0])
+		return l, l.restoreCopies(last.Keys[1:])
 	}
 	return l, nil
+}
+
+// restoreCopies makes a header CC of keys, unless there is one.
+func (l *Letter) restoreCopies(keys []string) error {
+	headers, _ := l.Properties.Headers()
+	if _, there := headers.Lookup("CC"); there || len(keys) == 0 {
+		return nil
+	}
+	list := make([]amqp.Value, len(keys))
+	for i, key := range keys {
+		list[i] = amqp.Longstr(key)
+	}
+	l.Envelope.Properties = l.Properties.AppendEdited(nil, 0, headers.Table().Set("CC", amqp.Array(list...)))
+	if err := l.Properties.Scan(l.Envelope.Properties); err != nil {
+		return ErrMalformed
+	}
+	return nil
 }
 
 // copies returns the routing keys in the header CC.

@@ -174,8 +174,15 @@ func TestMovedKeepsEverything(t *testing.T) {
 	}
 	key := "dead"
 	_, dead = died(t, env, "main", "rejected", 1, "", &key)
-	if l, err := Moved(dead, true); err != nil || string(l.Envelope.Exchange) != "orders" || string(l.Envelope.RoutingKey) != "new" {
-		t.Errorf("went back as %+v (%v)", l, err)
+	l, err := Moved(dead, true)
+	if err != nil || string(l.Envelope.Exchange) != "orders" || string(l.Envelope.RoutingKey) != "new" {
+		t.Fatalf("went back as %+v (%v)", l, err)
+	}
+	if back, _ := l.Properties.Headers(); !bytes.Equal(back.Table().Append(nil), headers.Append(nil)) { // the key took the place of CC
+		t.Errorf("went back with the headers %+v", back.Table())
+	}
+	if id, _ := l.Properties.MessageID(); string(id) != "id" || l.Properties.Flags().Has(amqp.FlagExpiration) {
+		t.Errorf("went back with other properties: %+v", l.Properties)
 	}
 	if _, err := Moved(env[:3], false); err == nil {
 		t.Error("half a message is moved")
