@@ -29,7 +29,7 @@ func listDraining(c *call) error {
 	})
 }
 
-// dropDraining is DELETE /draining/ID: the messages do not arrive any more. The answer tells how many, as far as is known.
+// dropDraining is DELETE /draining/ID: the messages do not arrive any more. The answer tells how many: as its leader says, or, if it names none, as was known last.
 func dropDraining(c *call) error {
 	id, err := strconv.ParseUint(c.params[0], 10, 64)
 	q := c.view.QueueByID(meta.QueueID(id))
@@ -37,6 +37,9 @@ func dropDraining(c *call) error {
 		return objectNotFound()
 	}
 	st, _ := c.s.exactStatus(c.r.Context(), q)
+	if host := c.s.opt.Host; st.Leader != host.Node() && !host.NodeUp(st.Leader) {
+		st.Leader = 0
+	}
 	if _, err := c.do(queueResource(q.VHost, q.KnownAs()), meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: q.ID}}); err != nil {
 		return err
 	}
@@ -45,5 +48,6 @@ func dropDraining(c *call) error {
 		w.Str("name", q.KnownAs())
 		w.Str("vhost", q.VHost)
 		w.Uint("messages_dropped", st.Counts.Dead)
+		w.Str("leader", nodeNamed(c.view, st.Leader))
 	})
 }

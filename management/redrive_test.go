@@ -379,8 +379,12 @@ func TestDraining(t *testing.T) {
 	path := fmt.Sprintf("/api/draining/%d", id)
 	f.want(f.do("mgt", http.MethodDelete, path, ""), 401, "")
 	f.want(f.do("guest", http.MethodDelete, fmt.Sprintf("/api/draining/%d", id+1), ""), 404, "")
-	f.want(f.do("guest", http.MethodDelete, path, ""), 200, `{"name":"okay","vhost":"a","messages_dropped":7}`)
+	f.want(f.do("guest", http.MethodDelete, path, ""), 200, `{"name":"okay","vhost":"a","messages_dropped":7,"leader":"rabbit@test"}`)
 	f.want(f.do("guest", http.MethodDelete, path, ""), 404, "")
+	lost := f.declare("a", "lost") // its leader is, and it is gone all the same
+	f.host.set("a", "lost", func(st *quorum.QueueStatus) { st.Counts.Dead, st.Leader = 3, 99 })
+	f.host.apply(meta.Command{Op: meta.OpDeleteQueue, Queue: meta.Queue{ID: lost}, Drain: true})
+	f.want(f.do("guest", http.MethodDelete, fmt.Sprintf("/api/draining/%d", lost), ""), 200, `{"name":"lost","vhost":"a","messages_dropped":3,"leader":""}`)
 	if f.get("/api/draining") != "[]" || f.host.Catalogue().View.Queue("a", "okay") == nil {
 		t.Error("it is still there, or the new one is not")
 	}

@@ -408,7 +408,11 @@ func queueDropCommand(std streams) *cli.Command {
 			if err != nil {
 				return err
 			}
-			s.notice("removed deleted queue %q, %s messages are dropped", dropped.Text("name"), count(dropped, "messages_dropped"))
+			known := ""
+			if dropped.Text("leader") == "" {
+				known = ", or more: it had no leader, and this is what was known last"
+			}
+			s.notice("removed deleted queue %q, %s messages are dropped%s", dropped.Text("name"), count(dropped, "messages_dropped"), known)
 			return nil
 		},
 	}

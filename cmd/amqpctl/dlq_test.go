@@ -80,9 +80,11 @@ func TestDlqStopAndQueueMove(t *testing.T) {
 func TestQueueDraining(t *testing.T) {
 	w := newWorld(t, fakebroker.Config{})
 	w.lists = map[string]string{"/api/draining": `[{"id":"1031","name":"orders","vhost":"/","messages_dlx":7,"dlx_pending_reason":"a target is full"}]`}
-	w.answers["DELETE /api/draining/1031"] = answer{200, `{"name":"orders","vhost":"/","messages_dropped":7}`}
+	w.answers["DELETE /api/draining/1031"] = answer{200, `{"name":"orders","vhost":"/","messages_dropped":7,"leader":"rabbit@n1"}`}
+	w.answers["DELETE /api/draining/1032"] = answer{200, `{"name":"lost","vhost":"/","messages_dropped":3,"leader":""}`}
 	w.want("queue draining", exit.OK, "ID    VHOST  NAME    MESSAGES  REASON\n1031  /      orders         7  a target is full\n", "")
 	w.want("queue drop 1031", exit.OK, "", "removed deleted queue \"orders\", 7 messages are dropped\n")
+	w.want("queue drop 1032", exit.OK, "", "removed deleted queue \"lost\", 3 messages are dropped, or more: it had no leader, and this is what was known last\n")
 	w.want("queue drop 7", exit.Data, "", "amqpctl: deleted queue 7: Not Found (HTTP 404)\n")
 	w.want("queue drop", exit.Usage, "", "amqpctl: want the id of a deleted queue; `amqpctl queue draining` lists them; see `amqpctl queue drop --help`\n")
 }

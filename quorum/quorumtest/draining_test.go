@@ -81,10 +81,10 @@ func TestLettersOfDeletedQueueAreLost(t *testing.T) {
 	})
 }
 
-// TestDrainingQueueGoesByForce: nothing ever takes its letters; a delete without mercy removes it, and so does that of its virtual host.
+// TestDrainingQueueGoesByForce: nothing ever takes its letters, and then most of its replicas are lost; a delete without mercy removes it, and so does that of its virtual host.
 func TestDrainingQueueGoesByForce(t *testing.T) {
-	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
-		for round := range 2 {
+	Run(t, Options{Nodes: 5, Latency: time.Millisecond}, func(c *Cluster) {
+		for round := range 3 {
 			source := c.declareWith("source", letters("dead", ""))
 			c.newPost(c.Node(1)).send(source, 50)
 			c.dead(source, 50)
@@ -93,9 +93,22 @@ func TestDrainingQueueGoesByForce(t *testing.T) {
 			if q := c.Node(1).Host().Catalogue().View.QueueByID(source); q == nil || !q.IsDraining() {
 				t.Fatal("it did not wait:", q)
 			}
-			if round == 0 {
+			switch round {
+			case 0:
 				c.drop(source)
-			} else {
+			case 1:
+				c.Node(2).Kill()
+				c.Node(3).Kill()
+				c.Pass(time.Minute)
+				if st, ok := c.Node(1).Host().QueueStatus(source); !ok || st.Leader != 0 || st.Counts.Dead != 50 {
+					t.Errorf("without a majority it is %+v", st)
+				}
+				c.drop(source)
+				c.Pass(time.Second)
+				c.Node(2).Start()
+				c.Node(3).Start()
+				c.Until(20*time.Second, "all nodes serve", c.incarnationsAgree)
+			case 2:
 				c.write(meta.Command{Op: meta.OpDeleteVHost, VHost: meta.VHost{Name: "/"}})
 			}
 			c.Until(5*time.Second, "it is gone", func() bool {
