@@ -39,6 +39,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 				OnUsageError: func(_ *cli.Context, err error, _ bool) error { return &usageError{err} },
 				Action:       func(c *cli.Context) error { return show(c, stdout) },
 			},
+			storageCommand(stdout),
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

@@ -102,18 +102,19 @@ type scanner struct {
 	incarnation *uint64 // that the files must have
 	opened      func(*logFile)
 	record      func(f *logFile, off int64, rec []byte) error
-	closed      func(f *logFile, torn bool)
+	closed      func(f *logFile, incarnation uint64, torn bool)
+	damaged     func(f *logFile, err error) error // nil from it: go on with the next file
 }
 
 // scanLog reads all files of a log, oldest first, and verifies them. It changes nothing. f.end and f.last are set when closed is called. The files
 // stay open.
 func scanLog(fsys storage.FS, dir string, names []string, flag int, s scanner) error {
+	if s.damaged == nil {
+		s.damaged = func(_ *logFile, err error) error { return err }
+	}
 	var buf []byte
 	var before *scannedFile
 	for _, n := range numbersOf(names, fileSuffix) {
-		if before != nil && n != before.number+1 {
-			return &storage.CorruptError{File: fileName(dir, before.number+1, fileSuffix), OffsetBytes: -1, Reason: "the file is missing"}
-		}
 		f := &scannedFile{logFile: &logFile{number: n, name: fileName(dir, n, fileSuffix)}}
 		var err error
 		if f.file, err = fsys.OpenFile(f.name, flag); err != nil {
@@ -122,14 +123,26 @@ func scanLog(fsys storage.FS, dir string, names []string, flag int, s scanner) e
 		if s.opened != nil {
 			s.opened(f.logFile)
 		}
+		next := &f.header
 		if err := f.begin(s.incarnation); err != nil {
-			return err
+			if err := s.damaged(f.logFile, err); err != nil {
+				return err
+			}
+			next = nil
+		} else if before != nil && n != before.number+1 {
+			missing := &storage.CorruptError{File: fileName(dir, before.number+1, fileSuffix), OffsetBytes: -1, Reason: "the file is missing"}
+			if err := s.damaged(f.logFile, missing); err != nil {
+				return err
+			}
 		}
 		if before != nil {
-			if err := before.finish(&f.header, s); err != nil {
+			if err := before.finish(next, s); err != nil {
 				return err
 			}
 			buf = before.data
+		}
+		if before = nil; next == nil {
+			continue
 		}
 		if err := f.load(buf); err != nil {
 			return err
@@ -183,12 +196,26 @@ func (f *scannedFile) load(buf []byte) error {
 	return storage.ReadFull(f.file, f.data, 0)
 }
 
-// finish reads the records. next is the header of the file behind, nil if this is the last one.
+// finish reads the records. next is the header of the file behind, nil if this is the last one or that cannot be read.
 func (f *scannedFile) finish(next *fileHeader, s scanner) error {
+	torn, err := f.verify(next, s)
+	if err != nil {
+		if err := s.damaged(f.logFile, err); err != nil {
+			return err
+		}
+	}
+	if s.closed != nil {
+		s.closed(f.logFile, f.header.incarnation, torn)
+	}
+	return nil
+}
+
+// verify reads the records and says whether a write was torn behind them.
+func (f *scannedFile) verify(next *fileHeader, s scanner) (torn bool, err error) {
 	limit := int64(len(f.data))
-	if next != nil {
+	if next != nil && next.number == f.number+1 {
 		if next.prevEnd > limit || next.prevEnd < recordsAt {
-			return &storage.CorruptError{File: f.name, OffsetBytes: limit, Reason: "the file is shorter than the next one says"}
+			return false, &storage.CorruptError{File: f.name, OffsetBytes: limit, Reason: "the file is shorter than the next one says"}
 		}
 		limit = next.prevEnd
 	}
@@ -201,27 +228,25 @@ func (f *scannedFile) finish(next *fileHeader, s scanner) error {
 		rec = rec[:recordBytes(int64(h.bodyBytes))]
 		if s.record != nil {
 			if err := s.record(f.logFile, f.end, rec); err != nil {
-				return err
+				return false, err
 			}
 		}
 		f.end, f.last = f.end+int64(len(rec)), h.crc
 	}
 	f.synced = f.end
-	torn := false
-	if next != nil {
+	if next != nil && next.number == f.number+1 {
 		if (f.end != limit || f.last != next.prevCRC) && mutant != mutantEndUnread {
-			return &storage.CorruptError{File: f.name, OffsetBytes: f.end, Reason: "the record does not match its checksum or the one before"}
+			return false, &storage.CorruptError{File: f.name, OffsetBytes: f.end, Reason: "the record does not match its checksum or the one before"}
 		}
-	} else {
-		var durable int64
-		if torn, durable = f.behind(); durable > f.end && mutant != mutantTornIsTaken {
-			return &storage.CorruptError{File: f.name, OffsetBytes: f.end, Reason: fmt.Sprintf("the record does not match its checksum or the one before, though all before offset %d was durable", durable)}
+		return false, nil
+	}
+	torn, durable := f.behind()
+	if durable > f.end && mutant != mutantTornIsTaken {
+		return torn, &storage.CorruptError{
+			File: f.name, OffsetBytes: f.end, Reason: fmt.Sprintf("the record does not match its checksum or the one before, though all before offset %d was durable", durable),
 		}
 	}
-	if s.closed != nil {
-		s.closed(f.logFile, torn)
-	}
-	return nil
+	return torn, nil
 }
 
 // behind looks at what follows the last good record: whether there is something of this life of the file, and up to where such records say that all was durable.
