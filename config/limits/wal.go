@@ -14,9 +14,10 @@ const (
 	// WALCopyBytes bounds the entries of one group that are copied to make one file free; a group with more is asked for a checkpoint. Used by storage/wal.
 	WALCopyBytes = 64 << 10
 
-	// WALTailBytes bounds the newest part of the log that is kept in memory for readers, WALChunkBytes is the unit of it. A longer record has memory of its own. Used by storage/wal.
+	// WALTailBytes bounds the newest part of the log that is kept in memory for readers, WALChunkBytes is the unit of it: it has room for a batch of BatchBytesMax with what is around that. A longer
+	// record has memory of its own. Used by storage/wal.
 	WALTailBytes  = 8 << 20
-	WALChunkBytes = 256 << 10
+	WALChunkBytes = 1<<20 + 64<<10
 
 	// WALRecordBytesMax bounds one record: what one group adds in one step. A longer one is refused. Used by storage/wal.
 	WALRecordBytesMax = 1 << 30

@@ -140,6 +140,44 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// BenchmarkOpen reads a log of 64 MiB with entries of 1 KiB.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	l, err := Open(Options{FS: storage.OS, Dir: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var updates []Update
+	for g := range uint64(64) {
+		updates = append(updates, Update{Group: Group{g, 1}, First: 1, Entries: make([]byte, 1024), Ends: []uint32{1024}})
+	}
+	for range 1024 {
+		if err := l.Commit(updates); err != nil {
+			b.Fatal(err)
+		}
+		for i := range updates {
+			updates[i].First++
+		}
+	}
+	if err := l.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(64 << 20)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		l, err := Open(Options{FS: storage.OS, Dir: dir})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := l.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
 // A commit must not allocate for each entry: the log's memory is used again.
 func TestCommitAllocatesLittle(t *testing.T) {
 	dir := t.TempDir()

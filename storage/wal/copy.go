@@ -27,9 +27,11 @@ func (l *Log) copyOldest() bool {
 	for len(plan) > 0 {
 		round, bytes := 0, int64(0)
 		for round < len(plan) && bytes < limits.WALFillBytes {
-			n, err := plan[round].read()
-			if err != nil {
-				return false // who needs the entries hears of the damage when they are read
+			c := &plan[round]
+			n, err := c.read()
+			if err != nil { // a checkpoint makes do without the damaged entries; who reads them hears of the damage
+				need = append(need, *c)
+				c.spans, c.pieces, c.covers = nil, nil, nil
 			}
 			bytes += n
 			round++

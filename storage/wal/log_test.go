@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/storagetest"
 )
@@ -224,6 +228,87 @@ func TestOldGroupsDoNotKeepOldFiles(t *testing.T) {
 		}
 		must(t, l.Close())
 		l = openSmall7(t, fsys, 0)
+	}
+}
+
+// A disk that has no room for a file ahead is asked again; until then commits do without.
+func TestADiskThatRefusesASpareIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := storagetest.New()
+		full := errors.New("no space left")
+		fsys.SetFault(func(op storagetest.Op) error {
+			if op.Kind == storagetest.OpWrite && op.Bytes == limits.WALFillBytes {
+				return full
+			}
+			return nil
+		})
+		l, err := Open(Options{FS: fsys, Dir: testDir, FileBytes: limits.WALFillBytes})
+		must(t, err)
+		synctest.Wait()
+		if s := l.Stats(); s.Spares != 0 || !strings.Contains(s.NoSpare, "no space") {
+			t.Fatalf("%+v", s)
+		}
+		must(t, l.Commit([]Update{entriesOf(a, 1, "one")}))
+		fsys.SetFault(nil)
+		time.Sleep(limits.WALSpareRetryMillis * time.Millisecond)
+		must(t, l.Commit([]Update{entriesOf(a, 2, "two")}))
+		synctest.Wait()
+		if s := l.Stats(); s.Spares != 1 || s.NoSpare != "" {
+			t.Fatalf("%+v", s)
+		}
+		must(t, l.Close())
+	})
+}
+
+func TestAClosedLogSaysSo(t *testing.T) {
+	l := openSmall(t, storagetest.New())
+	must(t, l.Commit([]Update{entriesOf(a, 1, "one")}), l.Close())
+	for what, err := range map[string]error{
+		"Commit": l.Commit([]Update{entriesOf(a, 2, "two")}), "Bootstrap": l.Bootstrap(a, nil), "Remove": l.Remove(a), "TruncateTo": l.TruncateTo(a, 1), "Close": l.Close(),
+		"Read": l.Read(a, 1, 2, func(uint64, []byte) bool { return true }),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// What cannot be written as it should be is refused before anything is.
+func TestUpdatesThatDoNotFitAreRefused(t *testing.T) {
+	l := openSmall(t, storagetest.New())
+	for what, u := range map[string]Update{
+		"index 0": entriesOf(a, 0, "x"), "ends": {Group: a, First: 1, Ends: []uint32{2, 1}, Entries: []byte("x")}, "bytes": {Group: a, First: 1, Ends: []uint32{2}, Entries: []byte("x")},
+		"overflow": entriesOf(a, 1<<64-1, "x", "y"),
+	} {
+		if l.Commit([]Update{entriesOf(b, 1, "x"), u}) == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+	must(t, l.Commit([]Update{{Group: a}}), l.Commit(nil))
+	if s := l.Stats(); s.Syncs != 0 {
+		t.Errorf("something was written: %+v", s)
+	}
+}
+
+// Old entries that cannot be read any more cannot be copied: a checkpoint makes do without them, and the log does not grow for ever.
+func TestDamagedOldEntriesAreCheckpointedAway(t *testing.T) {
+	fsys := storagetest.New()
+	asked := false
+	l, err := open(Options{FS: fsys, Dir: testDir, NeedCheckpoint: func(g Group, _ uint64) { asked = asked || g == b }}, small)
+	must(t, err, l.Commit([]Update{entriesOf(b, 1, "old")}))
+	fsys.Flip(logNames(fsys)[0], (recordsAt+recordHeaderBytes)*8)
+	for i := uint64(1); i < 200 && !asked; i++ {
+		must(t, l.Commit([]Update{entriesOf(a, i, fmt.Sprintf("%0200d", i))}), l.TruncateTo(a, i-1))
+	}
+	if !asked {
+		t.Fatal("nobody was asked")
+	}
+	must(t, l.TruncateTo(b, 1))
+	for i := uint64(200); i < 300; i++ {
+		must(t, l.Commit([]Update{entriesOf(a, i, fmt.Sprintf("%0200d", i))}), l.TruncateTo(a, i-1))
+	}
+	if s := l.Stats(); s.Files > 5 {
+		t.Fatalf("%+v", s)
 	}
 }
 
