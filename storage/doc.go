@@ -1,8 +1,8 @@
 // Package storage is the seam between Warren and the disk: a small file system interface, the implementation over the operating system, and the
 // typed errors that every package below it returns.
 //
-// Role: everything that Warren itself keeps (data directory, checkpoints, message bodies) goes through FS, so that tests can take the disk away at
-// any operation (storage/storagetest). The Raft log is not kept here.
+// Role: everything that Warren itself keeps (data directory, write-ahead log, checkpoints, message bodies) goes through FS, so that tests can take
+// the disk away at any operation (storage/storagetest).
 //
 // Hop before: quorum, which decides what must be durable and when. Hop after: the operating system.
 //
