@@ -195,6 +195,17 @@ func longCases() []longCase {
 			l.time(b, func() { l.m.Apply(machine.Stamp{}, &Command{Op: OpNodeGone, Node: 2, Boot: Boot{Counter: 1}}, nil) })
 			l.finish(b, 1)
 		}},
+		{"move from every page", Config{}, nil, func(b *testing.B, l *longest) {
+			var seqs []Seq
+			for seq := Seq(1); seq < million; seq += million / MoveMax {
+				seqs = append(seqs, seq)
+			}
+			c := Command{Op: OpMove, Peer: 7, Reason: ReasonMoved, Envelope: AppendSeqs(nil, seqs[:MoveMax])}
+			l.time(b, func() { l.apply(b, c) })
+			if l.m.outbox.sums.n != MoveMax {
+				b.Fatal(l.m.outbox.sums.n)
+			}
+		}},
 		{"return all delayed", Config{Retry: RetryAll, RetryMin: LimitOf(hour)}, hold, func(b *testing.B, l *longest) {
 			for from := uint64(1); from <= l.d; from += 4096 {
 				l.time(b, func() {

@@ -244,3 +244,44 @@ func TestLayout(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingMessagesStaySmall: what a message costs in the middle of a long queue, with its bit in the set of ready messages.
+func TestWaitingMessagesStaySmall(t *testing.T) {
+	const count = 100_000
+	g := rand.New(rand.NewPCG(1, 7))
+	for _, c := range []struct {
+		name     string
+		most     float64 // bytes
+		describe func(i int) record
+	}{
+		{"alike, many in a millisecond", 0.6, func(i int) record { return record{bytes: 100, born: int64(i / 50)} }},
+		{"alike, one in three milliseconds", 2.6, func(i int) record { return record{bytes: 100, born: int64(i * 3)} }},
+		{"of any length", 5, func(i int) record { return record{bytes: uint32(g.IntN(60_000)), born: int64(i / 50)} }},
+		{"alike in nothing", 8, func(i int) record {
+			return record{bytes: uint32(g.IntN(60_000)), born: int64(i * 300), flags: Flags(g.IntN(2))}
+		}},
+		{"alike, of ten priorities", 4, func(i int) record { return record{bytes: 100, born: int64(i / 50), priority: uint8(i % 10)} }},
+	} {
+		r := ready{window: windowSeqs}
+		for i := range count {
+			x := c.describe(i)
+			x.seq = Seq(i + 1)
+			x.place = x.seq
+			r.push(&x)
+		}
+		n, bytes := 0, 0
+		for i := range r.levels {
+			f := &r.levels[i].fresh
+			for j := f.head; j < len(f.pages); j++ {
+				n += f.pages[j].n
+				bytes += int(sizeOf(packed{})) + cap(f.pages[j].runs)
+			}
+		}
+		bytes += int(sizeOf(setPage{})) * len(r.seqs.pages) * n / count
+		if each := float64(bytes) / float64(n); each > c.most || n < count*3/4 {
+			t.Errorf("%s: %.2f bytes for each of %d packed messages, want at most %.1f", c.name, each, n, c.most)
+		} else {
+			t.Logf("%s: %.2f bytes", c.name, each)
+		}
+	}
+}

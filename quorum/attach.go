@@ -3,6 +3,7 @@ package quorum
 import (
 	"sync"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/queue"
 )
 
@@ -146,13 +147,19 @@ func (a *attachment) drain() {
 		}
 		a.bmu.Unlock()
 		a.mu.Lock()
-		for i := range evs { // one by one: what is read goes out while the next is read
-			a.warm(evs[i : i+1])
+		for len(evs) > 0 { // part by part: what is read goes out while the next is read
+			n, bytes := 0, 0
+			for n < len(evs) && n < limits.ColdRunEvents && bytes < limits.ColdRunBytes {
+				a.warm(evs[n : n+1])
+				bytes += len(evs[n].envelope)
+				n++
+			}
 			reached := uint64(0)
-			if i == len(evs)-1 {
+			if n == len(evs) {
 				reached = index
 			}
-			a.pass(evs[i:i+1], reached)
+			a.pass(evs[:n], reached)
+			evs = evs[n:]
 		}
 		a.mu.Unlock()
 	}

@@ -38,6 +38,10 @@ const (
 	// BodiesInMemoryBytes is the node's budget for message bodies in memory: beyond it queues are checkpointed and written bodies dropped. Used by quorum.
 	BodiesInMemoryBytes = 96 << 20
 
+	// ColdRunEvents and ColdRunBytes bound what is read from the message store before it goes out: less would wake the connection for every small message, more would keep it waiting. Used by quorum.
+	ColdRunEvents = 64
+	ColdRunBytes  = 64 << 10
+
 	// BodiesCheckpointBytes is how many unwritten body bytes a queue must have for the node's budget to make it checkpoint. Used by quorum.
 	BodiesCheckpointBytes = 1 << 20
 

@@ -25,13 +25,15 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: perf declare|thousand|replicated [FLAG...]")
+		return fmt.Errorf("usage: perf declare|thousand|long|replicated [FLAG...]")
 	}
 	switch args[0] {
 	case "declare":
 		return declare(args[1:])
 	case "thousand":
 		return thousand(args[1:])
+	case "long":
+		return long(args[1:])
 	case "replicated":
 		return replicated(args[1:])
 	case "nats-server": // which replicated starts
