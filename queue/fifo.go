@@ -193,7 +193,9 @@ type taking struct {
 	seqs    []Seq // what is still to be looked for
 	visit   func(x *fresh) bool
 	stopped bool
-	n       int // taken so far
+	n       int    // taken so far
+	last    Seq    // of those
+	scratch []byte // for pages
 }
 
 // from takes messages out of items and returns how many are left, which stand in their order at its start.
@@ -215,9 +217,7 @@ func (t *taking) from(items []fresh) int {
 
 // isTaken tells whether the next message is to be taken out.
 func (t *taking) isTaken(x *fresh) bool {
-	for len(t.seqs) > 0 && t.seqs[0] < x.seq {
-		t.seqs = t.seqs[1:]
-	}
+	t.skip(x.seq)
 	if t.stopped || len(t.seqs) == 0 || t.seqs[0] != x.seq {
 		return false
 	}
@@ -247,22 +247,68 @@ func (t *taking) fromPages(f *fifo) {
 	f.packedBefore -= uint64(t.n - before)
 }
 
+// fromPage takes messages out of a page. Runs that are not touched stay as they are, but for one that follows one that was: what differs between them has changed.
 func (t *taking) fromPage(p *packed) {
-	for len(t.seqs) > 0 && t.seqs[0] < p.first {
-		t.seqs = t.seqs[1:]
-	}
-	if t.stopped || len(t.seqs) == 0 || t.seqs[0] > p.last {
+	t.skip(p.first)
+	if !t.reaches(p.last + 1) {
 		return
 	}
-	var room [windowSeqs]fresh
-	items := p.appendTo(room[:0])
-	left := t.from(items)
-	switch {
-	case left == 0:
-		p.n = 0
-	case left < p.n && mutant != mutantPackedTakenShown:
-		before := p.before
-		*p = pack(p.start, items[:left])
-		p.before = before
+	again, u, taken := newPacker(t.scratch[:0], p.start), newUnpacker(p.runs, p.start), t.n
+	first := t.seqs[0]
+	copied, changed := 0, false // runs[:copied] is done with; changed: what stands before the next run is not what it was
+	for last, before := u.run, 0; (changed || t.reaches(p.last+1)) && u.next(); last, before = u.run, u.pos {
+		t.skip(u.seq)
+		switch hit := t.reaches(u.seq + Seq(u.n)); {
+		case hit && !changed:
+			again.dst, again.written = append(again.dst, p.runs[copied:before]...), last
+			changed = true
+			t.fromRun(&u.run, &again)
+		case hit:
+			t.fromRun(&u.run, &again)
+		case changed:
+			again.add(u.run)
+			again.flush()
+			copied, changed = u.pos, false
+		}
 	}
+	if again.flush(); !changed {
+		again.dst = append(again.dst, p.runs[copied:]...)
+	}
+	t.scratch = again.dst
+	if p.n -= t.n - taken; p.n > 0 && t.n > taken && mutant != mutantPackedTakenShown {
+		p.runs = append(p.runs[:0], again.dst...)
+		if first == p.first || t.last == p.last {
+			p.measure()
+		}
+	}
+}
+
+// skip passes over the seqs below seq, of which there are no messages.
+func (t *taking) skip(seq Seq) {
+	for len(t.seqs) > 0 && t.seqs[0] < seq {
+		t.seqs = t.seqs[1:]
+	}
+}
+
+// reaches tells whether something below end is still to be looked for.
+func (t *taking) reaches(end Seq) bool { return !t.stopped && len(t.seqs) > 0 && t.seqs[0] < end }
+
+// fromRun takes messages out of a run and adds the others to a page.
+func (t *taking) fromRun(x *run, to *packer) {
+	rest := *x
+	for t.reaches(x.seq + Seq(x.n)) {
+		at := t.seqs[0]
+		m := x.at(int(at - x.seq))
+		if t.stopped = !t.visit(&m); t.stopped {
+			break
+		}
+		t.seqs = t.seqs[1:]
+		t.n++
+		t.last = at
+		piece := rest
+		piece.n = int(at - rest.seq)
+		to.add(piece)
+		rest.seq, rest.n = at+1, rest.n-piece.n-1
+	}
+	to.add(rest)
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/warrenmq/warren/internal/codec"
@@ -14,7 +15,7 @@ import (
 //	count     uvarint, messages - 16
 //	skips     uvarint, seqs left out before the run, from the first of the window on
 //	bytes     uvarint
-//	flags     octet
+//	flags     octet, below 128
 //	born      uvarint, milliseconds later than the run before, which at first is 0
 const (
 	runSkips = 1
@@ -55,7 +56,11 @@ type packer struct {
 // newPacker begins a page of the window that begins with first.
 func newPacker(dst []byte, first Seq) packer { return packer{dst: dst, written: run{seq: first}} }
 
+// add adds a run; an empty one is none.
 func (p *packer) add(x run) {
+	if x.n == 0 {
+		return
+	}
 	if p.open.n > 0 && x.extends(&p.open) {
 		p.open.n += x.n
 		return
@@ -107,39 +112,57 @@ func (p *packer) flush() {
 
 // unpacker reads the runs of a page. The bytes must be those of a packer, or checked (see restorer.window).
 type unpacker struct {
-	codec.Reader
 	run
+	src []byte
+	pos int  // of what follows in src
+	bad bool // what followed was no run
 }
 
-func newUnpacker(src []byte, first Seq) unpacker {
-	return unpacker{Reader: codec.NewReader(src), run: run{seq: first}}
+func newUnpacker(src []byte, first Seq) unpacker { return unpacker{src: src, run: run{seq: first}} }
+
+func (u *unpacker) uvarint() uint64 {
+	if u.pos < len(u.src) && u.src[u.pos] < 0x80 {
+		u.pos++
+		return uint64(u.src[u.pos-1])
+	}
+	v, n := binary.Uvarint(u.src[u.pos:])
+	if n <= 0 {
+		u.bad = true
+		return 0
+	}
+	u.pos += n
+	return v
 }
 
 // next reads one more run; false at the end, or when what follows is no run.
 func (u *unpacker) next() bool {
-	if u.Len() == 0 {
+	if u.pos >= len(u.src) || u.bad {
 		return false
 	}
-	x := &u.run
-	control := u.Uint8()
+	x, control := &u.run, u.src[u.pos]
+	u.pos++
 	x.seq += Seq(x.n)
 	x.n = int(control>>runCountShift) + 1
 	if x.n > runCountMore {
-		x.n += int(min(u.Uvarint(), windowSeqs))
+		x.n += int(min(u.uvarint(), windowSeqs))
 	}
 	if control&runSkips != 0 {
-		x.seq += Seq(u.Uvarint())
+		x.seq += Seq(u.uvarint())
 	}
 	if control&runBytes != 0 {
-		x.bytes = readUint32(&u.Reader)
+		v := u.uvarint()
+		u.bad = u.bad || v > 1<<32-1
+		x.bytes = uint32(v)
 	}
 	if control&runFlags != 0 {
-		x.flags = Flags(u.Uint8())
+		v := u.uvarint()
+		u.bad = u.bad || v > 0x7f
+		x.flags = Flags(v)
 	}
 	if control&runBorn != 0 {
-		x.born += int64(u.Uvarint())
+		x.born += int64(u.uvarint())
 	}
-	return u.Err() == nil
+	return !u.bad
 }
 
 // packed is a packed page: n messages, from seq first to last. Behind it in the fifo stand the messages above last.
@@ -161,6 +184,17 @@ func pack(start Seq, items []fresh) packed {
 	}
 	p.flush()
 	return packed{runs: slices.Clone(p.dst), start: start, first: items[0].seq, last: items[len(items)-1].seq, n: len(items)}
+}
+
+// measure finds the first and the last message of a page that messages were taken out of.
+func (p *packed) measure() {
+	u := newUnpacker(p.runs, p.start)
+	for first := true; u.next(); first = false {
+		if first {
+			p.first = u.seq
+		}
+		p.last = u.seq + Seq(u.n) - 1
+	}
 }
 
 // appendTo appends the messages of a page.

@@ -175,7 +175,7 @@ func (r *restorer) window(f *fifo, priority uint8, start Seq, born int64) int64 
 		again.add(u.run)
 	}
 	again.flush()
-	if r.need(p.n > 0 && u.Len() == 0 && u.Err() == nil && bytes.Equal(again.dst, src), "form of a window"); r.Err() != nil {
+	if r.need(p.n > 0 && u.pos == len(src) && !u.bad && bytes.Equal(again.dst, src), "form of a window"); r.Err() != nil {
 		return born
 	}
 	p.runs = slices.Clip(again.dst)
