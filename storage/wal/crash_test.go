@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/storagetest"
@@ -293,6 +295,35 @@ func TestATornEndIsNotContinued(t *testing.T) {
 	if after := logNames(fsys); after[len(after)-1] <= before[len(before)-1] {
 		t.Fatalf("the log goes on in %v", after)
 	}
+}
+
+// While a disk stands still others wait, but nothing that has no need of the disk does: time goes on, and what is in memory is read.
+func TestADiskThatStandsStillHoldsUpNoReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := storagetest.New()
+		l, err := Open(Options{FS: fsys, Dir: testDir, FileBytes: 64 << 10})
+		must(t, err, l.Commit([]Update{entriesOf(a, 1, "one")}))
+		synctest.Wait()
+		gate := make(chan struct{})
+		fsys.SetFault(func(storagetest.Op) error { <-gate; return nil })
+		var wg sync.WaitGroup
+		for w := range uint64(4) {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if err := l.Commit([]Update{entriesOf(Group{10 + w, 1}, 1, "late")}); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		want(t, "while the disk stands still", readAll(t, l, a), "1=one")
+		fsys.SetFault(nil)
+		close(gate)
+		wg.Wait()
+		must(t, l.Close())
+	})
 }
 
 // Of the last batch any record may be left without those before it: that is no damage.

@@ -92,6 +92,17 @@ type logFile struct {
 	gone bool // no part of the log any more: close it when refs is 0
 }
 
+// turn is a lock that may be held while a disk stands still. It is a channel so that those who wait for it count as waiting in virtual time.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// Lock waits until nobody has it.
+func (t turn) Lock() { t <- struct{}{} }
+
+// Unlock gives it back.
+func (t turn) Unlock() { <-t }
+
 // Log is the write-ahead log of a node. All methods may be called concurrently.
 type Log struct {
 	fsys   storage.FS
@@ -100,7 +111,7 @@ type Log struct {
 	bounds bounds
 
 	// writing is the right to write the end of the log. Who has it finds all that was written before in the index. It is taken before mu.
-	writing sync.Mutex
+	writing turn
 	runs    []run // of the batch being written (guarded by writing)
 
 	mu     sync.Mutex
@@ -126,7 +137,7 @@ type Log struct {
 	wake       chan struct{} // capacity 1: there is something to tidy up
 	stop       chan struct{}
 	background sync.WaitGroup
-	tidying    sync.Mutex // one goroutine at a time tidies up
+	tidying    turn // one goroutine at a time tidies up
 }
 
 // Update is what one group adds in one step: it is there after a crash as a whole or not at all. The log keeps no reference to the slices.
@@ -235,19 +246,23 @@ func (l *Log) Close() error {
 
 // closeFiles gives all files back that no reader uses; a reader closes the others.
 func (l *Log) closeFiles() error {
+	var idle []storage.File
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	var errs []error
 	for _, f := range l.files {
 		f.gone = true
 		if f.refs == 0 && f.file != nil {
-			errs = append(errs, f.file.Close())
+			idle = append(idle, f.file)
 			f.file = nil
 		}
 	}
 	for _, s := range l.spares.files {
-		errs = append(errs, s.file.Close())
+		idle = append(idle, s.file)
 	}
 	l.spares.files = nil
+	l.mu.Unlock()
+	var errs []error
+	for _, file := range idle {
+		errs = append(errs, file.Close())
+	}
 	return errors.Join(errs...)
 }

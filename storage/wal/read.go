@@ -146,12 +146,22 @@ func (s *span) visit(rec []byte, low, high uint64, f func(index uint64, data []b
 // release ends a reader's use of a file.
 func (l *Log) release(f *logFile) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	f.refs--
-	if f.gone && f.refs == 0 && f.file != nil {
-		_ = f.file.Close() // it was only read
-		f.file = nil
+	file := f.unused()
+	l.mu.Unlock()
+	if file != nil {
+		_ = file.Close() // it was only read
 	}
+}
+
+// unused returns what is to be closed if the file is no part of the log any more and nobody reads it; Log.mu is held.
+func (f *logFile) unused() storage.File {
+	if !f.gone || f.refs > 0 {
+		return nil
+	}
+	file := f.file
+	f.file = nil
+	return file
 }
 
 // readBuffers are shared by all readers.

@@ -16,7 +16,7 @@ func Open(o Options) (*Log, error) { return open(o, boundsOf(o)) }
 
 func open(o Options, b bounds) (*Log, error) {
 	l := &Log{
-		fsys: o.FS, dir: o.Dir, opts: o, bounds: b, groups: map[Group]*group{}, batch: newBatch(), next: 1,
+		fsys: o.FS, dir: o.Dir, opts: o, bounds: b, groups: map[Group]*group{}, batch: newBatch(), next: 1, writing: newTurn(), tidying: newTurn(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), tail: tail{chunkBytes: b.chunkBytes, bytesMax: b.tailBytes},
 	}
 	if err := storage.EnsureDir(o.FS, o.Dir); err != nil {

@@ -117,17 +117,18 @@ func (l *Log) freeOldest() bool {
 		return false
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.files = append(l.files[:0:0], l.files[1:]...)
+	var unused storage.File
 	if keep {
 		s.file = f.file
 		l.spares.files = append(l.spares.files, s)
-		return true
+	} else {
+		f.gone = true
+		unused = f.unused()
 	}
-	f.gone = true
-	if f.refs == 0 {
-		_ = f.file.Close()
-		f.file = nil
+	l.mu.Unlock()
+	if unused != nil {
+		_ = unused.Close() // nothing in it is needed
 	}
 	return true
 }
