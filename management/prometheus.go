@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/warrenmq/warren/internal/alarm"
+	"github.com/warrenmq/warren/storage/wal"
 )
 
 // scrapesAtOnce bounds the scrapes that are answered at the same time; beyond it: 503.
@@ -123,6 +124,7 @@ func (c *collector) messages(out sink, t *queueTotals) {
 	out.globalQueues("messages_get_empty_total", "Times that basic.get found nothing", n.GotEmpty)
 	out.globalQueues("messages_redelivered_total", "Deliveries that were not the first of their message", n.Redelivered)
 	out.globalQueues("messages_acknowledged_total", "Messages that clients acknowledged", n.Acked)
+	logMetrics(out, c.s.opt.Host.LogStats())
 	out.counter("warren_notices_dropped_total", "Events and traced messages that came faster than they could be published, and were dropped", n.NoticesDropped)
 }
 
@@ -193,6 +195,17 @@ func ownMetrics(out sink, t *replicaTotals) {
 	}
 	out.gauge("warren_body_bytes_in_memory", "Bytes of message bodies in memory", float64(t.bodyBytesInMemory))
 	out.gauge("warren_queue_disk_bytes", "Bytes of message stores and checkpoints on disk", float64(t.diskBytes))
+}
+
+// logMetrics are those of the node's Raft log.
+func logMetrics(out sink, log wal.Stats) {
+	out.counter("warren_wal_syncs_total", "Syncs of the Raft log's end; its rate is syncs per second, and that of warren_wal_bytes_total divided by it bytes per sync", log.Syncs)
+	out.counter("warren_wal_commits_total", "Writes that waited for the Raft log; those of all queues share syncs", log.Commits)
+	out.counter("warren_wal_bytes_total", "Bytes written to the Raft log", log.Bytes)
+	out.counter("warren_wal_copied_bytes_total", "Bytes of the Raft log that were copied so that an old file could go", log.CopiedBytes)
+	out.gauge("warren_wal_longest_sync_seconds", "Longest time that writing and syncing one batch took since the last scrape", log.LongestSync.Seconds())
+	out.gauge("warren_wal_files", "Files of the Raft log that are needed", float64(log.Files))
+	out.gauge("warren_wal_file_bytes", "Length of the files of the Raft log that are needed", float64(log.FilesBytes))
 }
 
 // text makes a label out of any name: one that is no UTF-8 would make the scrape fail.

@@ -86,6 +86,8 @@ func TestMetrics(t *testing.T) {
 				`warren_raft_groups{state="running"}`: "1", `warren_raft_groups{state="parked"}`: "1", "warren_body_bytes_in_memory": "700", "warren_queue_duplicates_dropped_total": "9",
 				"warren_queue_publishes_rejected_total": "8", "warren_queue_deliveries_timed_out_total": "6",
 				"warren_messages_delayed": "7", "warren_messages_delayed_next_seconds": "60.25", "warren_messages_delayed_lag_seconds": "0", "warren_messages_delayed_unroutable_total": "6", "warren_dead_letters_lost_total": "8",
+				"warren_wal_syncs_total": "4", "warren_wal_commits_total": "7", "warren_wal_bytes_total": "4000", "warren_wal_copied_bytes_total": "30", "warren_wal_longest_sync_seconds": "0.0015",
+				"warren_wal_files": "2", "warren_wal_file_bytes": "2000",
 				`rabbitmq_identity_info{rabbitmq_cluster="test",rabbitmq_cluster_permanent_id="0123",rabbitmq_endpoint="aggregated",rabbitmq_node="rabbit@test"}`: "1",
 			} {
 				if got[name] != want {

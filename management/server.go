@@ -22,6 +22,7 @@ import (
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
+	"github.com/warrenmq/warren/storage/wal"
 )
 
 // RabbitMQVersion is the version of RabbitMQ that the API speaks; tools choose their behaviour by it.
@@ -48,6 +49,8 @@ type Host interface {
 	Unrouted() uint64
 	// LettersLost is how many dead letters were dropped here because too many waited.
 	LettersLost() uint64
+	// LogStats are the figures of the node's Raft log since it started; the longest sync is that since the last call.
+	LogStats() wal.Stats
 	// Peek looks at messages of a queue that has a replica here.
 	Peek(ctx context.Context, id meta.QueueID, look quorum.Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (quorum.Seen, error)
 	// AddReplica and RemoveReplica change the members of a queue's group, MoveLeader who leads it; Replicas tells how each is.

@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lni/dragonboat/v4/config"
+
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
@@ -101,14 +104,60 @@ func BenchmarkFlow(b *testing.B) {
 	}
 }
 
+// libraryStore has the library use its own log store, on Pebble, as this broker did before it had its own log.
+func libraryStore(cfg *Config) {
+	cfg.expert = func(c *config.NodeHostConfig) {
+		c.Expert.LogDBFactory = nil
+		c.Expert.LogDB.Shards = 2
+		c.Expert.LogDB.KVWriteBufferSize = 16 * limits.BatchBytesMax
+		c.Expert.LogDB.KVMaxWriteBufferNumber = 4
+	}
+}
+
+// workload is what publishers do: each has at most window unconfirmed messages of 1 KiB.
+type workload struct {
+	name               string
+	queues, publishers int
+	window             int64
+}
+
+// one is a queue under full load; pairs are publishers that wait for each confirm; many are publishers in a hurry.
+var (
+	one    = workload{"one", 1, 1, 1000}
+	inTurn = workload{"inTurn", 1, 1, 1}
+	pairs  = workload{"pairs", 64, 128, 1}
+	many   = workload{"many", 64, 128, 50}
+)
+
+// BenchmarkLogStores is what the log store gives, ours beside the library's.
+func BenchmarkLogStores(b *testing.B) {
+	for _, w := range []workload{one, inTurn, pairs, many} {
+		b.Run(w.name+"/wal", func(b *testing.B) { w.run(b, openHost(b, b.TempDir())) })
+		b.Run(w.name+"/pebble", func(b *testing.B) { w.run(b, openHost(b, b.TempDir(), libraryStore)) })
+	}
+}
+
+// BenchmarkStepWorkers is what the number of the library's step workers does: each waits for the log on its own.
+func BenchmarkStepWorkers(b *testing.B) {
+	for _, w := range []workload{one, inTurn, pairs, many} {
+		for _, workers := range []uint64{1, 2, 4, 8} {
+			set := func(cfg *Config) {
+				cfg.expert = func(c *config.NodeHostConfig) { c.Expert.Engine.ExecShards = workers }
+			}
+			b.Run(fmt.Sprintf("%s/%d", w.name, workers), func(b *testing.B) { w.run(b, openHost(b, b.TempDir(), set)) })
+		}
+	}
+}
+
 // BenchmarkManyQueues is 64 durable queues, two publishers each with 50 unconfirmed 1 KiB messages at most: what group commit over groups gives.
-func BenchmarkManyQueues(b *testing.B) {
-	h := openHost(b, b.TempDir())
-	const queues, publishers, window = 64, 128, 50
+func BenchmarkManyQueues(b *testing.B) { many.run(b, openHost(b, b.TempDir())) }
+
+// run publishes b.N messages.
+func (w workload) run(b *testing.B, h *Host) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
-	done := make(chan struct{}, publishers)
-	ids := make([]meta.QueueID, queues)
+	done := make(chan struct{}, w.publishers)
+	ids := make([]meta.QueueID, w.queues)
 	for i := range ids {
 		ids[i] = declare(b, h, fmt.Sprintf("q%d", i), true)
 		c := newRecorder()
@@ -116,18 +165,18 @@ func BenchmarkManyQueues(b *testing.B) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := range publishers {
+	for i := range w.publishers {
 		go func() {
 			k := &settler{room: make(chan struct{}, 1)}
 			k.s = h.OpenSession(k)
 			cmd := queue.Command{Op: queue.OpEnqueue, Flags: queue.FlagPersistent, BodyBytes: 1024, Envelope: make([]byte, 1024)}
 			sent := int64(0)
 			for left.Add(-1) >= 0 {
-				_ = k.s.Submit(ids[i%queues], &cmd, 1)
+				_ = k.s.Submit(ids[i%w.queues], &cmd, 1)
 				sent++
-				if sent-k.confirmed.Load() >= window {
+				if sent-k.confirmed.Load() >= w.window {
 					k.s.Flush()
-					for sent-k.confirmed.Load() >= window {
+					for sent-k.confirmed.Load() >= w.window {
 						<-k.room
 					}
 				}
@@ -139,10 +188,13 @@ func BenchmarkManyQueues(b *testing.B) {
 			done <- struct{}{}
 		}()
 	}
-	for range publishers {
+	for range w.publishers {
 		<-done
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
+	stats := h.LogStats()
+	b.ReportMetric(float64(stats.Syncs)/b.Elapsed().Seconds(), "syncs/s")
+	b.ReportMetric(stats.BytesPerSync(), "B/sync")
 	stopHost(h)
 }

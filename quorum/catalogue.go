@@ -107,9 +107,6 @@ func (c *catalogue) start(ctx context.Context) error {
 	if err := h.nh.StartConcurrentReplica(members, join, create, cfg); err != nil {
 		return fmt.Errorf("raft: %w", err)
 	}
-	if err := h.verifyLog(catalogueShard); err != nil {
-		return err
-	}
 	h.workers.Add(1)
 	go c.tell()
 	h.workers.Add(1)
@@ -440,6 +437,22 @@ func (s *catalogueMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 		}()
 	}
 	return entries, nil
+}
+
+// cutLog has the library take a snapshot and cut the log up to an entry. It cuts before the last entry only, and once per entry: another one comes first.
+func (c *catalogue) cutLog(to uint64) {
+	ctx, cancel := context.WithTimeout(c.host.life, limits.ProposalTimeoutMillis*time.Millisecond)
+	defer cancel()
+	if _, err := c.do(ctx, []meta.Command{{Op: meta.OpSweep}}); err != nil {
+		return // the log asks again
+	}
+	opt := dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionIndex: to}
+	if rs, err := c.host.nh.RequestSnapshot(catalogueShard, opt, limits.ProposalTimeoutMillis*time.Millisecond); err == nil {
+		select {
+		case <-rs.ResultC():
+		case <-ctx.Done():
+		}
+	}
 }
 
 // apply applies one entry: the stamp and a batch of commands.

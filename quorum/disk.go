@@ -37,8 +37,11 @@ type disk struct {
 	logTotal   int64              // log applied since the replica was loaded
 	milestones []milestone        // where in the log each limits.LogMilestoneBytes end
 	pins       []segment.Cut      // of state cuts that are being streamed
+	pinned     uint64             // the log says that it keeps an old file for this replica's entries up to here
+	cutAt      uint64             // the entry at which the library last took a snapshot and cut the log
 
-	tmu  sync.Mutex // held while tail is written; taken after the replica's mu
+	wmu  sync.Mutex // held from the moment that entries are taken until the tail has them; taken after the replica's mu
+	tmu  sync.Mutex // held while tail is written; taken after wmu
 	tail *checkpoint.Tail
 
 	index atomic.Uint64 // last durable index
@@ -211,7 +214,7 @@ func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) 
 	if err := d.store.Sync(); err != nil {
 		return err
 	}
-	if err := d.write(&g.replica, c.cp); err != nil && !errors.Is(err, checkpoint.ErrNotNewer) { // nothing was applied since the last one
+	if err := d.write(&g.replica, c.cp); err != nil {
 		return err
 	}
 	d.saved(&g.replica, c.unsaved)
@@ -227,21 +230,13 @@ func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) 
 // write makes the checkpoint durable and follows the queue until little is left for Sync.
 func (d *disk) write(r *replica, cp checkpoint.Checkpoint) error {
 	r.mu.Lock()
+	d.wmu.Lock()
 	entries := d.take()
 	r.mu.Unlock()
-	tail, err := checkpoint.Write(d.host.fs, d.dir, cp, entries...)
+	err := d.replace(cp, entries)
+	d.wmu.Unlock()
 	if err != nil {
 		return err
-	}
-	d.tmu.Lock()
-	old := d.tail
-	d.tail = tail
-	d.index.Store(tail.SyncedIndex())
-	d.tmu.Unlock()
-	if old != nil {
-		if err := old.Close(); err != nil {
-			return err
-		}
 	}
 	for range limits.CheckpointTailRounds {
 		r.mu.Lock()
@@ -253,14 +248,34 @@ func (d *disk) write(r *replica, cp checkpoint.Checkpoint) error {
 			r.mu.Unlock()
 			break
 		}
+		d.wmu.Lock()
 		entries = d.take()
-		d.tmu.Lock()
 		r.mu.Unlock()
 		err := d.extend(entries)
-		d.tmu.Unlock()
+		d.wmu.Unlock()
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// replace makes a checkpoint and the entries behind it durable. Called with wmu held.
+func (d *disk) replace(cp checkpoint.Checkpoint, entries []checkpoint.Entry) error {
+	tail, err := checkpoint.Write(d.host.fs, d.dir, cp, entries...)
+	if errors.Is(err, checkpoint.ErrNotNewer) {
+		return d.extend(entries) // nothing had been applied since the last one when this was cut: its tail goes on
+	}
+	if err != nil {
+		return err
+	}
+	d.tmu.Lock()
+	old := d.tail
+	d.tail = tail
+	d.index.Store(tail.SyncedIndex())
+	d.tmu.Unlock()
+	if old != nil {
+		return old.Close()
 	}
 	return nil
 }
@@ -272,8 +287,13 @@ func (d *disk) take() []checkpoint.Entry {
 	return entries
 }
 
-// extend makes entries durable in the tail. Called with tmu held.
+// extend makes entries durable in the tail. Called with wmu held.
 func (d *disk) extend(entries []checkpoint.Entry) error {
+	d.tmu.Lock()
+	defer d.tmu.Unlock()
+	if d.tail == nil {
+		return errors.New("a checkpoint is cut before it was written")
+	}
 	for i := range entries {
 		if err := d.tail.Append(entries[i].Index, entries[i].Command); err != nil {
 			return err
@@ -315,24 +335,37 @@ const logKeptEntries = 16
 
 // keptLog tells how to cut the log of a queue that goes on.
 func (g *group) keptLog() (opt dragonboat.SnapshotOption, cut bool) {
-	opt = dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: logKeptEntries}
-	if len(g.memberNodes()) > 1 {
-		g.mu.Lock()
-		opt.CompactionOverhead, opt.CompactionIndex = 0, g.disk.keepFrom()
-		g.mu.Unlock()
-		return opt, opt.CompactionIndex != 0 // the log is short; a later checkpoint cuts it
+	alone := len(g.memberNodes()) == 1
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	to := g.disk.keepFrom()
+	if alone {
+		to = g.applied - min(g.applied, logKeptEntries)
 	}
-	return opt, true
+	to = min(max(to, g.disk.pinned), g.applied-min(g.applied, 1)) // the library cuts before its last entry
+	if to >= g.disk.pinned {
+		g.disk.pinned = 0
+	}
+	return dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionIndex: to}, to > 0 // else the log is short; a later checkpoint cuts it
 }
 
 // cutLog has the library forget the log before what Sync makes durable. If it cannot now, a later checkpoint cuts it.
 func (g *group) cutLog(opt dragonboat.SnapshotOption) {
+	g.mu.Lock()
+	applied := g.applied
+	g.mu.Unlock()
 	rs, err := g.host.nh.RequestSnapshot(uint64(g.id), opt, limits.ProposalTimeoutMillis*time.Millisecond)
 	if err != nil {
 		return
 	}
 	select {
-	case <-rs.ResultC():
+	case r := <-rs.ResultC():
+		if r.Completed() {
+			applied = r.SnapshotIndex()
+		}
+		g.mu.Lock()
+		g.disk.cutAt = applied // or it was refused, as there is nothing new
+		g.mu.Unlock()
 	case <-g.closed:
 	}
 }
@@ -345,11 +378,8 @@ func (d *disk) sync(r *replica) error {
 		}
 		return d.rewrite(r)
 	}
-	d.tmu.Lock()
-	defer d.tmu.Unlock()
-	if d.tail == nil {
-		return errors.New("a checkpoint is cut before it was written")
-	}
+	d.wmu.Lock()
+	defer d.wmu.Unlock()
 	return d.extend(d.take())
 }
 

@@ -133,7 +133,7 @@ func (g *group) start() error {
 	if err := g.host.nh.StartOnDiskReplica(members, join, create, g.raftConfig()); err != nil && !errors.Is(err, dragonboat.ErrShardAlreadyExist) {
 		return err
 	}
-	if err := errors.Join(g.host.verifyLog(uint64(g.id)), g.host.verifyRested(g.id, g.rested)); err != nil {
+	if err := g.host.verifyRested(g.id, g.rested); err != nil {
 		g.host.report(err)
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/warrenmq/warren/quorum/transport"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/datadir"
+	"github.com/warrenmq/warren/storage/wal"
 )
 
 // Config tells Open what to run on.
@@ -31,8 +32,10 @@ type Config struct {
 	Dir *datadir.Dir
 	// FS is where queues keep checkpoints and bodies; storage.OS if nil.
 	FS storage.FS
-	// RaftFS replaces the library's file system in tests.
+	// RaftFS replaces the file system of the library's own files in tests: its flags and the directories of snapshots. Its log is on FS.
 	RaftFS vfs.FS
+	// LogFileBytes is the length of a file of the Raft log; 0 = limits.WALFileBytes.
+	LogFileBytes int64
 	// Name is the node's name, as rabbit@host. Address is its advertised cluster address.
 	Name, Address string
 	// ClusterName names a new cluster; Name if empty.
@@ -58,6 +61,8 @@ type Config struct {
 	OnFatal func(error)
 	// LeaseClock replaces the clock of leases in tests, in milliseconds, rising, and WallClock the wall clock, in milliseconds since the Unix epoch; nil = the system's.
 	LeaseClock, WallClock func() int64
+
+	expert func(*config.NodeHostConfig) // changes the library's configuration in benchmarks
 }
 
 // Host runs all machines of one node.
@@ -72,7 +77,8 @@ type Host struct {
 	mux        *link.Mux
 	peers      *peers
 	elections  *elections
-	marks      *marks
+	wal        *wal.Log
+	store      raftio.ILogDB // over wal; the library closes it
 	nodeHostID string
 	cat        *catalogue
 
@@ -86,6 +92,7 @@ type Host struct {
 	configurer  crew // brings queues that this node leads their new configurations: a policy may change as many as there are
 	parker      crew // has idle ones rest
 	checkpoints crew // writes checkpoints; who asks has marked the group's disk busy
+	shortener   shortener
 	bodyBytes   atomic.Int64
 	started     atomic.Bool
 	welcome     welcome
@@ -130,7 +137,6 @@ const (
 // Shard counts are frozen in a data directory by the library. See docs/adr on dragonboat for the measurement.
 const (
 	execShards  = 2
-	logShards   = 2
 	applyShards = 4
 )
 
@@ -157,26 +163,25 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.CheckpointLogBytes == 0 {
 		cfg.CheckpointLogBytes = limits.CheckpointLogBytes
 	}
-	id := cfg.Dir.Identity()
 	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock, cfg.WallClock), closed: make(chan struct{})}
 	adoptLogger(h)
 	h.life, h.end = context.WithCancel(context.Background())
 	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
 		return nil, err
 	}
+	h.shortener.host = h
 	h.checkpoints = crew{work: h.checkpoint, size: limits.CheckpointsAtOnce}
 	h.configurer = crew{work: (*group).configure, size: limits.StartsAtOnce}
 	h.parker = crew{work: h.park, size: limits.ParksAtOnce}
 	h.elections = newElections(h)
 	h.cat = newCatalogue(h)
-	var err error
-	if h.marks, err = openMarks(h.fs, cfg.Dir.Path()); err != nil {
-		return nil, err
-	}
 	if err := h.enter(ctx); err != nil {
 		return nil, err
 	}
-	id = cfg.Dir.Identity() // a node that joined has another cluster's
+	if err := h.openLog(); err != nil {
+		return nil, err
+	}
+	id := cfg.Dir.Identity() // a node that joined has another cluster's
 	h.nodeHostID = nodeHostID(id.ClusterID, link.Node(id.NodeID))
 	boot, err := cfg.Dir.NextBoot()
 	if err == nil && !h.peers.founder() && boot.Counter <= joinBoot(0).Counter {
@@ -211,9 +216,6 @@ func (h *Host) enter(ctx context.Context) error {
 	id := h.cfg.Dir.Identity()
 	switch {
 	case h.peers.joined():
-		if _, err := h.fs.Stat(raftDir(h)); h.cfg.RaftFS == nil && errors.Is(err, os.ErrNotExist) {
-			return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log is missing from a directory that was used; restore it or use an empty directory"}
-		}
 	case h.cfg.Dir.Used(): // an incarnation is started when it is known where
 		return &storage.CorruptError{File: h.peers.file, OffsetBytes: -1, Reason: "the file is missing from a directory that was used; restore it or use an empty directory"}
 	case len(h.cfg.Cluster.Join) > 0:
@@ -250,7 +252,7 @@ func (h *Host) startRaft() error {
 		h.nh = nh
 		return nil
 	case len(names) > 0 && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.ENOSPC):
-		return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log does not open: " + err.Error()}
+		return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "what the Raft library keeps does not open: " + err.Error()}
 	}
 	return fmt.Errorf("raft: %w", err)
 }
@@ -271,11 +273,7 @@ func newNodeHost(cfg config.NodeHostConfig) (nh *dragonboat.NodeHost, err error)
 
 // nodeHostConfig is the library's configuration. Its defaults take gigabytes; see docs/adr on dragonboat.
 func (h *Host) nodeHostConfig(factory config.TransportFactory) config.NodeHostConfig {
-	logdb := config.GetTinyMemLogDBConfig()
-	logdb.Shards = logShards
-	logdb.KVWriteBufferSize = 16 * limits.BatchBytesMax
-	logdb.KVMaxWriteBufferNumber = 4
-	return config.NodeHostConfig{
+	cfg := config.NodeHostConfig{
 		DeploymentID:      deploymentID,
 		NodeHostID:        h.nodeHostID,
 		NodeHostDir:       raftDir(h),
@@ -286,10 +284,15 @@ func (h *Host) nodeHostConfig(factory config.TransportFactory) config.NodeHostCo
 			FS:                  h.cfg.RaftFS,
 			TransportFactory:    factory,
 			NodeRegistryFactory: newRegistry(h.nodeHostID),
-			LogDB:               logdb,
+			LogDBFactory:        logFactory{h.store},
+			LogDB:               config.GetTinyMemLogDBConfig(), // of a store that is not used
 			Engine:              config.EngineConfig{ExecShards: execShards, CommitShards: 1, ApplyShards: applyShards, SnapshotShards: 4, CloseShards: 1},
 		},
 	}
+	if h.cfg.expert != nil {
+		h.cfg.expert(&cfg)
+	}
+	return cfg
 }
 
 // register starts the catalogue, founds the cluster if it is new, and registers this node and its incarnation.
@@ -376,9 +379,6 @@ func (h *Host) Close() {
 	h.closing.Do(func() {
 		close(h.closed)
 		h.end()
-		if h.started.Load() {
-			h.writeMarks()
-		}
 		if h.mux != nil {
 			h.mux.Close()
 		}
@@ -387,6 +387,9 @@ func (h *Host) Close() {
 		}
 		if h.nh != nil {
 			h.nh.Close()
+		}
+		if h.store != nil {
+			_ = h.store.Close() // if the library has not
 		}
 		h.workers.Wait()
 	})
@@ -416,9 +419,7 @@ func (h *Host) ticker() {
 	defer h.workers.Done()
 	tick := time.NewTicker(limits.ResendCheckMillis * time.Millisecond)
 	slew := time.NewTicker(limits.ClockSlewMillis * time.Millisecond)
-	mark := time.NewTicker(limits.MarksMillis * time.Millisecond)
 	defer tick.Stop()
-	defer mark.Stop()
 	defer slew.Stop()
 	for {
 		select {
@@ -426,8 +427,6 @@ func (h *Host) ticker() {
 			return
 		case <-slew.C:
 			h.clock.slew()
-		case <-mark.C:
-			h.writeMarks()
 		case <-tick.C:
 			now := h.clock.monotonicMillis()
 			h.slots.Range(func(_, v any) bool {

@@ -69,7 +69,7 @@ func (l *raftLogger) Panicf(format string, args ...any) {
 	if h := raftHost.Load(); h != nil {
 		h.log.Error(text, "raft", l.pkg, "panic", true)
 		if strings.HasPrefix(text, lostLog) {
-			_ = h.fatal(&storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log has lost entries that this node had acknowledged, as when an older copy of it is put back (" +
+			_ = h.fatal(&storage.CorruptError{File: logDir(h), OffsetBytes: -1, Reason: "the Raft log has lost entries that this node had acknowledged, as when an older copy of it is put back (" +
 				text + "); use an empty directory"})
 		}
 	}

@@ -232,10 +232,13 @@ func (g *group) restingLog() (opt dragonboat.SnapshotOption, cut bool) {
 	if err != nil {
 		return opt, false
 	}
-	if first, last := log.GetRange(); last-first < limits.ParkLogEntries {
+	g.mu.Lock()
+	pinned := g.disk.pinned > 0
+	g.mu.Unlock()
+	if first, last := log.GetRange(); last-first < limits.ParkLogEntries && !pinned {
 		return opt, false
 	}
-	if len(g.upMembers())+1 < len(g.memberNodes()) {
+	if pinned || len(g.upMembers())+1 < len(g.memberNodes()) {
 		return g.keptLog()
 	}
 	return dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: logKeptEntries}, true
@@ -389,7 +392,7 @@ func (h *Host) verifyRested(id meta.QueueID, r *rested) error {
 		return err
 	}
 	if _, last := log.GetRange(); last < r.index {
-		return &storage.CorruptError{File: raftDir(h), OffsetBytes: -1, Reason: "the Raft log of a parked queue is shorter than it was: a file below is damaged"}
+		return &storage.CorruptError{File: logDir(h), OffsetBytes: -1, Reason: "the Raft log of a parked queue is shorter than it was: a file below is damaged"}
 	}
 	return nil
 }

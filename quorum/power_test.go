@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ type machineRoom struct {
 	h    *Host
 	dir  *datadir.Dir
 	log  int64 // checkpoint after so much log
+	// logFile is the length of a file of the Raft log; 0 = 256 KiB.
+	logFile int64
 }
 
 func (r *machineRoom) start() {
@@ -39,13 +42,22 @@ func (r *machineRoom) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r.h, err = Open(ctx, Config{
-		Dir: dir, FS: r.disk, RaftFS: r.raft, Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), CheckpointLogBytes: r.log, BodiesInMemoryBytes: 64 << 10,
+		Dir: dir, FS: r.disk, RaftFS: r.raft, Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), CheckpointLogBytes: r.log, BodiesInMemoryBytes: 64 << 10, LogFileBytes: cmp.Or(r.logFile, 256<<10),
 		Founding: []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.dir = dir
+}
+
+// stop stops the node in order.
+func (r *machineRoom) stop() {
+	r.t.Helper()
+	r.h.Close()
+	if err := r.dir.Close(); err != nil {
+		r.t.Error(err)
+	}
 }
 
 // powerLoss ends the node so that what it had not synced is gone. Whatever the node says after it began does not count.

@@ -24,7 +24,7 @@ const (
 	LogMilestoneBytes = 1 << 20
 
 	// RaftLogScratchBytes is how much memory for encoding is kept from one write of the Raft log to the next, for each of the library's step workers. Used by quorum/raftlog.
-	RaftLogScratchBytes = 1 << 20
+	RaftLogScratchBytes = 4 << 20
 
 	// CheckpointTailBytes is how much of the log behind a checkpoint's cut may be left for the synchronous end of it. Used by quorum.
 	CheckpointTailBytes = 256 << 10
@@ -63,8 +63,6 @@ const (
 	ParkLogEntries = 64
 	// LeaderlessMillis is how long a replica hears of no leader before it starts those of the other members again. Used by quorum.
 	LeaderlessMillis = 5_000
-	// MarksMillis is how often a node notes how far its logs reach. Used by quorum.
-	MarksMillis = 10_000
 
 	// ShutdownMillis is how long a stopping node waits for its clients to answer the close of their connections. Used by internal/node.
 	ShutdownMillis = 5_000

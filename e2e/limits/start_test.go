@@ -150,23 +150,40 @@ func rewrite(t *testing.T, file string, change func([]byte) []byte) (restore fun
 	return func() { write(before) }
 }
 
+// flipMiddle flips a bit in the middle of what was written: a file of the log is zeros behind that.
 func flipMiddle(data []byte) []byte {
-	data[len(data)/2] ^= 0x10
+	data[len(bytes.TrimRight(data, "\x00"))/2] ^= 0x10
 	return data
+}
+
+// reidentify changes a line of the identity file and returns how to put it back.
+func reidentify(t *testing.T, file, before, after string) (restore func()) {
+	t.Helper()
+	return rewrite(t, file, func(data []byte) []byte {
+		text, _, ok := strings.Cut(strings.Replace(string(data), before+"\n", after+"\n", 1), "crc32c ")
+		if !ok || !strings.Contains(text, after+"\n") {
+			t.Fatalf("the identity file has changed its form: %s", data)
+		}
+		return fmt.Appendf(nil, "%scrc32c %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+	})
 }
 
 // TestNewerDataDirectory has a directory of a format that no release knows yet.
 func TestNewerDataDirectory(t *testing.T) {
 	s := stopped(t)
 	file := filepath.Join(s.broker.DataDir, identityName)
-	restore := rewrite(t, file, func(data []byte) []byte {
-		text, _, ok := strings.Cut(strings.Replace(string(data), "format 1\n", "format 99\n", 1), "crc32c ")
-		if !ok || !strings.Contains(text, "format 99\n") {
-			t.Fatalf("the identity file has changed its form: %s", data)
-		}
-		return fmt.Appendf(nil, "%scrc32c %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
-	})
+	restore := reidentify(t, file, "format 1", "format 99")
 	wantRefusal(t, s.broker.Command(), exitData, file, "99", "1")
+	restore()
+	s.startsAgain(t)
+}
+
+// TestDataDirectoryOfAnotherLogStore has a directory of a version that kept the Raft log in Pebble.
+func TestDataDirectoryOfAnotherLogStore(t *testing.T) {
+	s := stopped(t)
+	file := filepath.Join(s.broker.DataDir, identityName)
+	restore := reidentify(t, file, "log-store wal", "log-store pebble")
+	wantRefusal(t, s.broker.Command(), exitData, file, `"pebble"`, `"wal"`)
 	restore()
 	s.startsAgain(t)
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/warrenmq/warren/storage/storagetest"
 )
 
-// raftDisk is a node's disk as the Raft library wants it: the same disk as everything else's, so that one loss of power takes from both. It is also much cheaper than the library's own
-// file system in memory, whose Sync copies the file.
+// raftDisk is a node's disk as the Raft library wants it for its own files: the same disk as everything else's, so that one loss of power takes from both.
 type raftDisk struct{ m *storagetest.Mem }
 
 var _ vfs.FS = raftDisk{}
@@ -147,6 +146,38 @@ func (raftDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 // syncsForgotten is a planted bug: the Raft log is not synced. It is false but in TestPlantedBugsAreFound.
 var syncsForgotten = false
 
+// forgetful is a disk on which the files of the Raft log are not synced.
+type forgetful struct{ storage.FS }
+
+// forQuorum is the disk for the Raft log and for what queues keep.
+func forQuorum(m *storagetest.Mem) storage.FS {
+	if syncsForgotten {
+		return forgetful{m}
+	}
+	return m
+}
+
+func (d forgetful) OpenFile(name string, flag int) (storage.File, error) {
+	f, err := d.FS.OpenFile(name, flag)
+	return forget(name, f), err
+}
+
+func (d forgetful) Create(name string) (storage.File, error) {
+	f, err := d.FS.Create(name)
+	return forget(name, f), err
+}
+
+func forget(name string, f storage.File) storage.File {
+	if f == nil || path.Base(path.Dir(name)) != "wal" {
+		return f
+	}
+	return unsynced{f}
+}
+
+type unsynced struct{ storage.File }
+
+func (unsynced) Sync() error { return nil }
+
 // raftFile is an open file, or with a nil f an open directory.
 type raftFile struct {
 	d      raftDisk
@@ -207,10 +238,7 @@ func (r *raftFile) Stat() (os.FileInfo, error) {
 
 // Sync implements vfs.File.
 func (r *raftFile) Sync() error {
-	switch {
-	case syncsForgotten:
-		return nil
-	case r.f == nil:
+	if r.f == nil {
 		return r.d.m.SyncDir(r.name)
 	}
 	return r.f.Sync()

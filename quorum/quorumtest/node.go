@@ -107,6 +107,9 @@ func (n *Node) resetFenced() {
 	p.fenced = 0
 }
 
+// logFileBytes is the length of a file of the Raft log: short, so that logs go on from file to file.
+const logFileBytes = 256 << 10
+
 // startMillis is how long a start may take when nothing is wrong.
 const startMillis = 30_000
 
@@ -187,7 +190,7 @@ func (p *process) open(ctx context.Context, l net.Listener) {
 	n.c.faults.name(p.dir.Identity().NodeID, n.ID)
 	began := time.Now()
 	cfg := quorum.Config{
-		Dir: p.dir, FS: p.disk, RaftFS: raftDisk{p.disk}.forLibrary(), Name: "rabbit@" + n.Name, Address: n.addr(), Log: n.c.logger(n.Name),
+		Dir: p.dir, FS: forQuorum(p.disk), RaftFS: raftDisk{p.disk}.forLibrary(), LogFileBytes: logFileBytes, Name: "rabbit@" + n.Name, Address: n.addr(), Log: n.c.logger(n.Name),
 		ParkMillis: n.c.opts.ParkMillis, ParkDeadlineMillis: n.c.opts.ParkDeadlineMillis,
 		CheckpointLogBytes: n.c.opts.CheckpointLogBytes, BodiesInMemoryBytes: n.c.opts.BodiesInMemoryBytes,
 		Founding:   []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},

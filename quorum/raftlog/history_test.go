@@ -48,6 +48,7 @@ func (r *replica) term(index uint64) uint64 {
 type history struct {
 	rng      *rand.Rand
 	open     func() ([]raftio.ILogDB, error) // opens all stores again
+	crash    func()                          // if set, stores are not closed but lose what was not durable
 	stores   []raftio.ILogDB
 	replicas []*replica
 	next     uint64 // shard of the next group: never used twice
@@ -294,7 +295,11 @@ func (h *history) reopen() {
 		return
 	}
 	h.note("reopen")
-	h.each("Close", raftio.ILogDB.Close)
+	if h.crash == nil {
+		h.each("Close", raftio.ILogDB.Close)
+	} else {
+		h.crash()
+	}
 	stores, err := h.open()
 	if err != nil {
 		h.verdict = fmt.Errorf("open: %w", err)
@@ -304,10 +309,29 @@ func (h *history) reopen() {
 	h.stores = stores
 	for _, r := range h.replicas {
 		r.marker = max(r.marker, r.snapshot.Index)
+		if h.crash != nil {
+			h.each("recovery", r.recover)
+		}
 		if r.known {
 			h.read(r)
 		}
 	}
+}
+
+// recover learns after a crash how far entries were committed as far as the store knows, which may be less than it was told, and what that leaves of a replica that had nothing else.
+func (r *replica) recover(s raftio.ILogDB) error {
+	rs, err := s.ReadRaftState(r.id.ShardID, r.id.ReplicaID, r.snapshot.Index)
+	if errors.Is(err, raftio.ErrNoSavedLog) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if commit := rs.State.Commit; commit > r.state.Commit || commit < r.snapshot.Index {
+		return fmt.Errorf("%v is committed up to %d, it was up to %d, with a snapshot at %d", r.id, commit, r.state.Commit, r.snapshot.Index)
+	}
+	r.state.Commit = rs.State.Commit
+	return nil
 }
 
 // read asks for everything that the library may ask for, and compares it with the model.

@@ -100,15 +100,19 @@ func (s *Store) commit(b *batch) error {
 
 // release unlocks the groups of a batch and keeps its memory.
 func (s *Store) release(b *batch) {
+	b.clear()
+	if cap(b.data) <= limits.RaftLogScratchBytes {
+		s.spare.Put(b)
+	}
+}
+
+func (b *batch) clear() {
 	for _, g := range b.groups {
 		g.mu.Unlock()
 	}
 	clear(b.groups)
 	clear(b.updates)
 	b.updates, b.groups, b.states, b.data, b.ends = b.updates[:0], b.groups[:0], b.states[:0], b.data[:0], b.ends[:0]
-	if cap(b.data) <= limits.RaftLogScratchBytes {
-		s.spare.Put(b)
-	}
 }
 
 // room makes room for all entries at once.

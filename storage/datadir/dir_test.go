@@ -43,7 +43,7 @@ func TestIdentityIsDrawnOnceAndBootsRise(t *testing.T) {
 		if i == 0 {
 			first = id
 		}
-		if id != first || id.NodeID == 0 || id.ClusterID == 0 || id.FormatVersion != 1 || id.LogStore != "pebble" || d.Path() != dir {
+		if id != first || id.NodeID == 0 || id.ClusterID == 0 || id.FormatVersion != 1 || id.LogStore != "wal" || d.Path() != dir {
 			t.Fatalf("identity %+v, first %+v", id, first)
 		}
 		for range 2 {
@@ -218,17 +218,18 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 	}
 
 	other := id
-	other.LogStore = "wal"
+	other.LogStore = "pebble" // as versions before the shared log made it
 	fsys.SetBytes(file, other.encode())
 	_, err = Open(fsys, testDir)
 	var logStore *LogStoreError
-	if !errors.As(err, &logStore) || logStore.Found != "wal" || logStore.Supported != "pebble" || logStore.File != file {
+	if !errors.As(err, &logStore) || logStore.Found != "pebble" || logStore.Supported != "wal" || logStore.File != file || !strings.Contains(err.Error(), `"pebble"`) ||
+		!strings.Contains(err.Error(), `"wal"`) {
 		t.Errorf("other log store: %v", err)
 	}
 
 	for _, text := range []string{"", "warren\n", identityTitle, identityTitle + "format x\n", identityTitle + "format 1\n",
-		identityTitle + "format 1\nlog-store pebble\nnode 0000000000000000\ncluster 0000000000000001\n",
-		identityTitle + "format 1\nlog-store pebble\nnode 1\ncluster 1\n"} {
+		identityTitle + "format 1\nlog-store wal\nnode 0000000000000000\ncluster 0000000000000001\n",
+		identityTitle + "format 1\nlog-store wal\nnode 1\ncluster 1\n"} {
 		fsys.SetBytes(file, seal(text))
 		var corrupt *storage.CorruptError
 		if _, err = Open(fsys, testDir); !errors.As(err, &corrupt) || corrupt.File != file {

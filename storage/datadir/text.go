@@ -15,7 +15,7 @@ const (
 	// FormatVersion is the version of the directory's layout that this binary makes, and the highest that it opens.
 	FormatVersion = 1
 	// LogStore names the kind of Raft log store of this binary.
-	LogStore = "pebble"
+	LogStore = "wal"
 
 	identityTitle = "warren data directory\n"
 	bootTitle     = "warren boot\n"
