@@ -31,6 +31,7 @@ func (c *crew) run() {
 			return
 		}
 		g := c.waiting[0]
+		c.waiting[0] = nil // it may be of no use any more before all have had their turn
 		c.waiting = c.waiting[1:]
 		c.mu.Unlock()
 		c.work(g)

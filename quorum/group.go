@@ -174,20 +174,21 @@ func (g *group) announce(want bool) {
 // campaign makes a leader for a group that has none: when a majority of the members runs, the first of them kicks itself, the next one a little later (PROTOCOL 8). It returns when the
 // queue serves here.
 func (g *group) campaign() {
-	began := time.Now()
+	told := time.Now()
 	var c candidacy
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, raftTickMillis*time.Millisecond/2) {
 		if id, term, ok, _ := g.host.nh.GetLeaderID(uint64(g.id)); !ok || id == 0 {
 			members := g.memberNodes()
 			running := g.running(members)
 			rank := g.host.elections.rank(uint64(g.id), running)
+			if time.Since(told) > limits.KickHearMillis*time.Millisecond { // one that was told before may have been about to stop, because the queue was parked
+				told = time.Now()
+				g.announce(true)
+			}
 			switch {
 			case g.isLed():
 				c.seen(g.presentTerm())
 			case len(running) <= len(members)/2:
-				if time.Since(began) > time.Second {
-					g.announce(true)
-				}
 			case c.due(g.presentTerm(), rank):
 				g.host.kickNow(uint64(g.id), g.replicaID)
 			}
@@ -219,7 +220,7 @@ func (g *group) running(members []meta.NodeID) []meta.NodeID {
 	defer g.lmu.Unlock()
 	list := make([]meta.NodeID, 0, len(members))
 	for _, m := range members {
-		if m == g.host.node || g.peers[m] {
+		if m == g.host.node || g.peers[m] && g.host.up(m) {
 			list = append(list, m)
 		}
 	}

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 )
@@ -62,7 +64,7 @@ func (h *Host) QueueStatus(id meta.QueueID) (QueueStatus, bool) {
 	st.Online = st.Members
 	if v, ok := h.slots.Load(id); ok {
 		if r := v.(*slot).parked(); r != nil {
-			st.Members, st.Online = memberNodes(q), nil
+			st.Members = memberNodes(q)
 			r.status(&st)
 			h.judge(&st)
 		}
@@ -99,10 +101,9 @@ func (g *group) status() QueueStatus {
 
 // judge finds out which members are up, and whether they are too few.
 func (h *Host) judge(st *QueueStatus) {
-	for _, m := range st.Members {
-		if h.up(m) {
-			st.Online = append(st.Online, m)
-		}
+	st.Online = st.Members
+	if slices.ContainsFunc(st.Members, func(m meta.NodeID) bool { return !h.up(m) }) { // seldom: most often both are one list
+		st.Online = slices.DeleteFunc(slices.Clone(st.Members), func(m meta.NodeID) bool { return !h.up(m) })
 	}
 	if len(st.Online) <= len(st.Members)/2 {
 		st.State, st.Reason = StateMinority, "fewer than half of its replicas are up"

@@ -62,7 +62,7 @@ const (
 	// ParkLogEntries is how many entries the log of a queue may have when it stops without being cut. Used by quorum.
 	ParkLogEntries = 64
 	// LeaderlessMillis is how long a replica hears of no leader before it starts those of the other members again. Used by quorum.
-	LeaderlessMillis = 5_000
+	LeaderlessMillis = 1_000
 
 	// ShutdownMillis is how long a stopping node waits for its clients to answer the close of their connections. Used by internal/node.
 	ShutdownMillis = 5_000

@@ -25,14 +25,12 @@ type ParkedQueues struct {
 	Fill, Park time.Duration
 	// HeapWithout and HeapWith are the bytes of heap in use after a garbage collection, before the queues were declared and when all were parked.
 	HeapWithout, HeapWith float64
-	// IdleCores is the share of a core that the broker then took.
-	IdleCores float64
 	// FirstPublish is how long a publish to a parked queue took until it was confirmed, one after the other.
 	FirstPublish Times
 	// FirstAnswer is the time from exec of the broker on the same files to the first answer of AMQP, FirstGet until any queue gave its message.
 	FirstAnswer, FirstGet time.Duration
-	// StillParked is how many were parked then.
-	StillParked float64
+	// StillParked is how many were parked then, IdleCores the share of a core that the broker took for them.
+	StillParked, IdleCores float64
 }
 
 // HeapPerQueue is the heap that one queue takes, in bytes.
@@ -42,8 +40,8 @@ func (m *ParkedQueues) HeapPerQueue() float64 {
 
 // String shows the result in one line.
 func (m *ParkedQueues) String() string {
-	return fmt.Sprintf("%d queues: %.0f declares/s, filled in %v, parked %v later, %.1f KB of heap each, %.3f cores idle; first publish: %v; after exec AMQP answers in %v, a queue in %v, %.0f are parked", m.Queues,
-		m.DeclareRate, m.Fill.Round(time.Millisecond), m.Park.Round(time.Millisecond), m.HeapPerQueue()/1e3, m.IdleCores, m.FirstPublish, m.FirstAnswer.Round(time.Millisecond), m.FirstGet.Round(time.Millisecond), m.StillParked)
+	return fmt.Sprintf("%d queues: %.0f declares/s, filled in %v, parked %v later, %.1f KB of heap each; first publish: %v; after exec AMQP answers in %v, a queue in %v, %.0f are parked and take %.3f cores", m.Queues,
+		m.DeclareRate, m.Fill.Round(time.Millisecond), m.Park.Round(time.Millisecond), m.HeapPerQueue()/1e3, m.FirstPublish, m.FirstAnswer.Round(time.Millisecond), m.FirstGet.Round(time.Millisecond), m.StillParked, m.IdleCores)
 }
 
 const (
@@ -51,8 +49,7 @@ const (
 	cpuMetric    = "process_cpu_seconds_total"
 )
 
-// Parked fills count durable queues of a prepared broker with one message each, waits until they are parked, measures what they cost for as long as idle, publishes to some, and has the broker killed and
-// started again.
+// Parked fills count durable queues of a prepared broker with one message each, waits until they are parked, publishes to some, has the broker killed and started again, and leaves it alone for as long as idle.
 func Parked(b *harness.Broker, count, publishes int, idle time.Duration) (ParkedQueues, error) {
 	m := ParkedQueues{Queues: count}
 	b.SetEnv(harness.SmallHeap...)
@@ -73,16 +70,6 @@ func Parked(b *harness.Broker, count, publishes int, idle time.Duration) (Parked
 	if m.HeapWith, err = b.HeapInUse(); err != nil {
 		return m, err
 	}
-	before, err := b.Metric(cpuMetric)
-	if err != nil {
-		return m, err
-	}
-	time.Sleep(idle)
-	after, err := b.Metric(cpuMetric)
-	if err != nil {
-		return m, err
-	}
-	m.IdleCores = (after - before) / idle.Seconds()
 	if m.FirstPublish, err = firstPublishes(b, count, publishes); err != nil {
 		return m, err
 	}
@@ -90,8 +77,18 @@ func Parked(b *harness.Broker, count, publishes int, idle time.Duration) (Parked
 		return m, err
 	}
 	b.Kill9()
-	b.SetEnv()
-	return m, m.restart(b)
+	b.SetEnv() // a start and an idle broker are measured as users have them
+	if err := m.restart(b); err != nil {
+		return m, err
+	}
+	before, err := b.Metric(cpuMetric)
+	if err != nil {
+		return m, err
+	}
+	time.Sleep(idle)
+	after, err := b.Metric(cpuMetric)
+	m.IdleCores = (after - before) / idle.Seconds()
+	return m, err
 }
 
 // fill declares the queues and puts a message into each.
