@@ -149,8 +149,8 @@ func httpsKeys(name, flag, port, what string, at func(*Config) *HTTP) []Key {
 
 var tlsVersions = map[string]uint16{"tlsv1.3": tls.VersionTLS13, "tlsv1.2": tls.VersionTLS12}
 
-// tlsKeys are the rows for one set of certificates.
-func tlsKeys(prefix, of string, at func(*Config) *tlsconf.Options) []Key {
+// certificateKeys are the rows that say which certificate is shown, and which of the other end's are believed.
+func certificateKeys(prefix, of, others string, at func(*Config) *tlsconf.Options) []Key {
 	return []Key{
 		{
 			Name: prefix + "certfile", Type: String, Doc: "File with the certificate of " + of + ", and those between it and its authority, in PEM. Changed files are read anew within seconds, or at SIGHUP.",
@@ -165,9 +165,15 @@ func tlsKeys(prefix, of string, at func(*Config) *tlsconf.Options) []Key {
 			apply: func(c *Config, _ string, v value) { at(c).Password = v.text },
 		},
 		{
-			Name: prefix + "cacertfile", Type: String, Doc: "File with the authorities that clients' certificates are verified against, in PEM.",
+			Name: prefix + "cacertfile", Type: String, Doc: "File with the authorities that " + others + "' certificates are verified against, in PEM.",
 			apply: func(c *Config, _ string, v value) { at(c).CAFile = v.text },
 		},
+	}
+}
+
+// tlsKeys are the rows for one set of certificates of listeners.
+func tlsKeys(prefix, of string, at func(*Config) *tlsconf.Options) []Key {
+	return append(certificateKeys(prefix, of, "clients", at), []Key{
 		{
 			Name: prefix + "verify", Type: Enum, Choices: []string{"verify_none", "verify_peer"},
 			Doc:   "`verify_peer` asks clients for a certificate and refuses those with a wrong one. Unset: verify_none.",
@@ -192,7 +198,7 @@ func tlsKeys(prefix, of string, at func(*Config) *tlsconf.Options) []Key {
 				o.Versions[name] = tlsVersions[v.text]
 			},
 		},
-	}
+	}...)
 }
 
 func checkPrefix(text string) *problem {

@@ -115,6 +115,8 @@ type Cluster struct {
 	QueuesMax, ExchangesMax, VHostsMax int
 	// Secret is what nodes prove to each other, empty if none is set.
 	Secret string
+	// TLS is what nodes speak among each other, mutual TLS 1.3; without a certificate they speak none.
+	TLS tlsconf.Options
 	// ParkAfter is how long nobody must use a durable queue before it is parked.
 	ParkAfter time.Duration
 }

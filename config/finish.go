@@ -27,6 +27,9 @@ func (l *loader) finish(hostName string) error {
 	if err := l.finishArrival(); err != nil {
 		return err
 	}
+	if err := l.finishClusterTLS(); err != nil {
+		return err
+	}
 	if c.Cluster.Advertise == "" {
 		c.Cluster.Advertise = withHost(c.Cluster.Listen, host)
 		l.derive("cluster.advertise", c.Cluster.Advertise)

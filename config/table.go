@@ -12,7 +12,7 @@ import (
 )
 
 // table is the one list of settings.
-var table = slices.Concat(generalKeys, arrivalKeys)
+var table = slices.Concat(generalKeys, clusterTLSKeys, arrivalKeys)
 
 // generalKeys are its rows but for those of arrival.go. To add a setting: a field in Config and a row here, then `go test ./config -rewrite` for the reference.
 var generalKeys = []Key{

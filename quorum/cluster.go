@@ -29,8 +29,8 @@ type Cluster struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Secret is what nodes prove to each other; without one nobody joins and nobody is joined.
 	Secret []byte
-	// ServerTLS and ClientTLS, both or neither.
-	ServerTLS, ClientTLS *tls.Config
+	// TLS, if set, has the nodes speak mutual TLS; see transport.Config.
+	TLS func() *tls.Config
 	// Join are addresses of nodes to join; they count in an empty data directory only.
 	Join []string
 	// Filter decides in tests what becomes of Raft messages on their way to another node; see transport.Config.
@@ -42,7 +42,7 @@ func (h *Host) openNetwork() error {
 	id := h.cfg.Dir.Identity()
 	net, err := transport.Open(transport.Config{
 		Node: id.NodeID, Cluster: id.ClusterID, Boot: transport.Boot{Counter: h.boot.Counter, Nonce: h.boot.Nonce}, Secret: h.cfg.Cluster.Secret,
-		Listener: h.cfg.Cluster.Listener, Dial: h.cfg.Cluster.Dial, Resolve: h.peers.resolve, ServerTLS: h.cfg.Cluster.ServerTLS, ClientTLS: h.cfg.Cluster.ClientTLS, Log: h.log,
+		Listener: h.cfg.Cluster.Listener, Dial: h.cfg.Cluster.Dial, Resolve: h.peers.resolve, TLS: h.cfg.Cluster.TLS, Log: h.log,
 		Filter: h.cfg.Cluster.Filter,
 	})
 	if err != nil {
@@ -387,14 +387,14 @@ func (h *Host) joinCluster(ctx context.Context) error {
 	request = codec.AppendUvarint(request, machineVersion)
 	for try := 0; ; try++ {
 		addr := h.cfg.Cluster.Join[try%len(h.cfg.Cluster.Join)]
-		response, err := transport.Join(ctx, h.cfg.Cluster.Dial, addr, h.cfg.Cluster.Secret, h.cfg.Cluster.ClientTLS, request)
+		response, err := transport.Join(ctx, h.cfg.Cluster.Dial, addr, h.cfg.Cluster.Secret, h.cfg.Cluster.TLS, request)
 		if err == nil {
 			return h.joined(response)
 		}
 		var refused *transport.RefusedError
 		var no *transport.JoinError
 		later := errors.As(err, &no) && no.Text == errJoinLater.Error() || errors.Is(err, transport.ErrNotReady) || errors.Is(err, transport.ErrCrowded)
-		if !later && (errors.As(err, &refused) || errors.As(err, &no)) {
+		if !later && (errors.As(err, &refused) || errors.As(err, &no) || errors.Is(err, transport.ErrCertificate)) {
 			return &JoinError{Address: addr, Err: err}
 		}
 		h.log.Warn("the node to join does not answer and will be asked again", "address", addr, "error", err)

@@ -75,7 +75,7 @@ func newApp(std streams) *cli.App {
 			statusCommand(std), queueCommand(std), exchangeCommand(std), bindingCommand(std), connectionCommand(std), channelCommand(std), consumerCommand(std), dlqCommand(std), scheduleCommand(std),
 			vhostCommand(std), userCommand(std), permissionCommand(std), policyCommand(std), operatorPolicyCommand(std),
 		}, parameterCommands(std), []*cli.Command{
-			nodeCommand(std), raftCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std), completionCommand(std), completeCommand(std), helpCommand(std),
+			nodeCommand(std), raftCommand(std), clusterCommand(std), publishCommand(std), consumeCommand(std), benchCommand(std), completionCommand(std), completeCommand(std), helpCommand(std),
 		}),
 	}
 	app.OnUsageError = usageError

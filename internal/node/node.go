@@ -182,7 +182,7 @@ func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener
 	return quorum.Open(ctx, quorum.Config{
 		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
 		Ceilings: quorum.Ceilings{Queues: n.cfg.Cluster.QueuesMax, Exchanges: n.cfg.Cluster.ExchangesMax, VHosts: n.cfg.Cluster.VHostsMax},
-		Cluster:  quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join}, OnFenced: n.fenced,
+		Cluster:  quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join, TLS: n.certs.betweenNodes()}, OnFenced: n.fenced,
 		ParkMillis: n.cfg.Cluster.ParkAfter.Milliseconds(),
 	})
 }

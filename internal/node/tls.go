@@ -17,9 +17,9 @@ import (
 	"github.com/warrenmq/warren/internal/tlsconf"
 )
 
-// certificates are the sets of certificates that the node listens with; nil where nothing does.
+// certificates are the sets of certificates that the node uses; nil where there is no TLS.
 type certificates struct {
-	amqp, management, metrics *tlsconf.Store
+	amqp, management, metrics, cluster *tlsconf.Store
 }
 
 // openCertificates reads every set of certificates that is used, and keeps looking for changes until the node stops.
@@ -35,6 +35,7 @@ func (n *node) openCertificates() error {
 		{"ssl_options.", &n.certs.amqp, n.cfg.AMQP.TLS, len(n.cfg.AMQP.ListenTLS) > 0, nil},
 		{"management.ssl.", &n.certs.management, n.cfg.Management.TLS, n.cfg.Management.ListenTLS != "", []string{"http/1.1"}},
 		{"prometheus.ssl.", &n.certs.metrics, n.cfg.Metrics.TLS, n.cfg.Metrics.ListenTLS != "", []string{"http/1.1"}},
+		{"cluster.ssl.", &n.certs.cluster, n.cfg.Cluster.TLS, n.cfg.Cluster.TLS.CertFile != "", nil},
 	} {
 		if !set.used {
 			continue
@@ -52,6 +53,14 @@ func (n *node) openCertificates() error {
 		go refresh(ctx, all)
 	}
 	return nil
+}
+
+// betweenNodes gives the TLS that nodes speak among each other; nil if they speak none.
+func (c *certificates) betweenNodes() func() *tls.Config {
+	if c.cluster == nil {
+		return nil
+	}
+	return c.cluster.Config
 }
 
 // refresh has changed files read anew: soon by themselves, at once at SIGHUP.

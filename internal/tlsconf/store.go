@@ -17,9 +17,9 @@ import (
 	"github.com/warrenmq/warren/config/limits"
 )
 
-// Options say where a listener's certificate stands and what it asks of clients.
+// Options say where a certificate stands and what is asked of the other end.
 type Options struct {
-	// CertFile has the certificate and those between it and its authority, KeyFile its key, CAFile the authorities that clients' certificates are verified against; all in PEM.
+	// CertFile has the certificate and those between it and its authority, KeyFile its key, CAFile the authorities that the other end's certificate is verified against; all in PEM.
 	CertFile, KeyFile, CAFile string
 	// Password opens an encrypted key.
 	Password string
@@ -179,6 +179,7 @@ func (s *Store) configure(pair tls.Certificate, authorities []*x509.Certificate)
 	for _, a := range authorities {
 		c.ClientCAs.AddCert(a)
 	}
+	c.RootCAs = c.ClientCAs // between nodes, both ends have the same configuration
 	between := s.opt.DepthMax
 	c.VerifyConnection = func(cs tls.ConnectionState) error {
 		if len(cs.PeerCertificates) == 0 {

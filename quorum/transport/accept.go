@@ -77,8 +77,8 @@ func (n *Network) prove(raw net.Conn) (*session, error) {
 		return nil, err
 	}
 	conn := raw
-	if n.cfg.ServerTLS != nil {
-		conn = tls.Server(raw, tls13(n.cfg.ServerTLS))
+	if n.cfg.TLS != nil {
+		conn = tls.Server(raw, tls13(n.cfg.TLS()))
 	}
 	var s *session
 	peer, err := n.proveOver(conn, func(peer Peer, purpose Purpose) *RefusedError {
@@ -230,7 +230,7 @@ func (n *Network) dial(ctx context.Context, dial dialer, node uint64, purpose Pu
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	var s *session
-	err = connect(ctx, dial, addr, n.cfg.ClientTLS, func(conn, raw net.Conn) error {
+	err = connect(ctx, dial, addr, n.cfg.TLS, func(conn, raw net.Conn) error {
 		h, err := newHandshake(conn, n.cfg.Secret, n.self())
 		if err != nil {
 			return err
@@ -255,7 +255,7 @@ func (n *Network) dial(ctx context.Context, dial dialer, node uint64, purpose Pu
 }
 
 // connect opens a connection and lets shake do the handshake on it, in bounded time. The connection has no deadline afterwards.
-func connect(ctx context.Context, dial dialer, addr string, client *tls.Config, shake func(conn, raw net.Conn) error) error {
+func connect(ctx context.Context, dial dialer, addr string, mutual func() *tls.Config, shake func(conn, raw net.Conn) error) error {
 	dialing, cancel := context.WithTimeout(ctx, limits.DialMillis*time.Millisecond)
 	raw, err := dial(dialing, addr)
 	cancel()
@@ -265,8 +265,8 @@ func connect(ctx context.Context, dial dialer, addr string, client *tls.Config, 
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	err = raw.SetDeadline(time.Now().Add(limits.HandshakeMillis * time.Millisecond))
 	conn := raw
-	if err == nil && client != nil {
-		c := tls.Client(raw, clientTLS(client, addr))
+	if err == nil && mutual != nil {
+		c := tls.Client(raw, clientTLS(mutual(), addr))
 		conn = c
 		if err = c.Handshake(); err != nil {
 			err = fmt.Errorf("%w: %w", ErrHandshake, err)
@@ -274,6 +274,9 @@ func connect(ctx context.Context, dial dialer, addr string, client *tls.Config, 
 	}
 	if err == nil {
 		err = shake(conn, raw)
+	}
+	if notBelieved(err) {
+		err = fmt.Errorf("%w: %w", ErrCertificate, err)
 	}
 	if err == nil {
 		err = raw.SetDeadline(time.Time{})
@@ -288,6 +291,13 @@ func connect(ctx context.Context, dial dialer, addr string, client *tls.Config, 
 		}
 	}
 	return err
+}
+
+// notBelieved tells whether a caller's error is about certificates: it does not believe the other end, or heard, when it was through with its part, that the other end does not believe it.
+func notBelieved(err error) bool {
+	var own *tls.CertificateVerificationError
+	var op *net.OpError
+	return errors.As(err, &own) || errors.As(err, &op) && op.Op == "remote error"
 }
 
 func tls13(cfg *tls.Config) *tls.Config {

@@ -23,6 +23,8 @@ var (
 	ErrFrame = errors.New("transport: bad frame")
 	// ErrHandshake says that the other end speaks something else or hung up in the middle.
 	ErrHandshake = errors.New("transport: no handshake")
+	// ErrCertificate says that one end does not believe the other's certificate.
+	ErrCertificate = errors.New("transport: a certificate is not believed")
 
 	// ErrVersion says that the two nodes have no version of the protocol in common.
 	ErrVersion = errors.New("the protocol version is another one")

@@ -11,9 +11,9 @@ import (
 )
 
 // Join asks the node at an address for membership: one request, one response, each of at most limits.JoinBytesMax bytes. The joiner has no id and accepts any cluster that
-// knows the secret; the response says which one it is. dial opens the connection, TCP if nil; client puts TLS over it unless nil. Errors: a *RefusedError of the
-// handshake, a *JoinError with the cluster's reason, ErrUnreachable.
-func Join(ctx context.Context, dial func(ctx context.Context, addr string) (net.Conn, error), addr string, secret []byte, client *tls.Config, request []byte) (response []byte, err error) {
+// knows the secret; the response says which one it is. dial opens the connection, TCP if nil; mutual, unless nil, gives the TLS over it as Config.TLS does. Errors: a *RefusedError of the
+// handshake, a *JoinError with the cluster's reason, ErrCertificate, ErrUnreachable.
+func Join(ctx context.Context, dial func(ctx context.Context, addr string) (net.Conn, error), addr string, secret []byte, mutual func() *tls.Config, request []byte) (response []byte, err error) {
 	if len(request) > limits.JoinBytesMax {
 		return nil, fmt.Errorf("%w: a join of %d bytes", ErrTooLarge, len(request))
 	}
@@ -21,7 +21,7 @@ func Join(ctx context.Context, dial func(ctx context.Context, addr string) (net.
 		dial = dialTCP
 	}
 	var s *session
-	err = connect(ctx, dial, addr, client, func(conn, raw net.Conn) error {
+	err = connect(ctx, dial, addr, mutual, func(conn, raw net.Conn) error {
 		h, err := newHandshake(conn, secret, Peer{})
 		if err != nil {
 			return err

@@ -29,8 +29,9 @@ type Config struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Resolve gives the present address of a node by its Target.
 	Resolve func(target string) (addr string, err error)
-	// ServerTLS and ClientTLS, both or neither, put TLS 1.3 under everything. The ServerName of a connection is the host of its address unless ClientTLS has one.
-	ServerTLS, ClientTLS *tls.Config
+	// TLS, if set, puts TLS 1.3 under everything. It returns the present configuration, which serves both ends: a certificate, RootCAs, and ClientAuth with ClientCAs. The ServerName of a connection is the
+	// host of its address.
+	TLS func() *tls.Config
 	// Admit is asked about every caller who knows the secret, but for joins; its error is told to the caller. Nil admits all.
 	Admit func(peer Peer, purpose Purpose) error
 	// Refused is told of every accepted connection that came to nothing; peer is what it said of itself, if it got so far. It must not block. May be nil.
@@ -77,8 +78,6 @@ func Open(cfg Config) (*Network, error) {
 		return nil, errors.New("transport: the node's or the cluster's id is missing")
 	case cfg.Listener == nil || cfg.Resolve == nil:
 		return nil, errors.New("transport: the listener or the catalogue of addresses is missing")
-	case (cfg.ServerTLS == nil) != (cfg.ClientTLS == nil):
-		return nil, errors.New("transport: TLS for one side only")
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = dialTCP

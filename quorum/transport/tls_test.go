@@ -38,8 +38,8 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{cert, key, pool}
 }
 
-// configs are those of a node with mutual TLS.
-func (a *authority) configs(t *testing.T) (server, client *tls.Config) {
+// node is the configuration of a node.
+func (a *authority) node(t *testing.T) func() *tls.Config {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
@@ -49,9 +49,8 @@ func (a *authority) configs(t *testing.T) (server, client *tls.Config) {
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	must(t, err)
 	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	server = &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool}
-	client = &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: a.pool}
-	return server, client
+	cfg := &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: a.pool, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool}
+	return func() *tls.Config { return cfg }
 }
 
 // pairTLS opens nodes 1 and 2 on real sockets and returns them with what 2 refused.
@@ -65,7 +64,7 @@ func pairTLS(t *testing.T, first, second *authority) (a, b *Network, refused cha
 		cfg.Dial = nil
 		cfg.Resolve = anywhere(port.Addr().String())
 		if ca != nil {
-			cfg.ServerTLS, cfg.ClientTLS = ca.configs(t)
+			cfg.TLS = ca.node(t)
 		}
 	}
 	a = l.open(1, func(cfg *Config) { with(first, cfg) })
@@ -95,15 +94,14 @@ func TestMutualTLS(t *testing.T) {
 		}
 	}
 	b.OnJoin(func(request []byte) ([]byte, error) { return append(request, "!"...), nil })
-	_, client := ca.configs(t)
 	addr, err := a.cfg.Resolve("")
 	must(t, err)
-	got, err := Join(t.Context(), nil, addr, testSecret, client, []byte("hello"))
+	got, err := Join(t.Context(), nil, addr, testSecret, ca.node(t), []byte("hello"))
 	must(t, err)
 	if string(got) != "hello!" {
 		t.Errorf("the answer is %q", got)
 	}
-	_, err = Join(t.Context(), nil, addr, []byte("wrong"), client, nil)
+	_, err = Join(t.Context(), nil, addr, []byte("wrong"), ca.node(t), nil)
 	wantError(t, err, ErrSecret)
 	k.Close()
 }
@@ -118,12 +116,16 @@ func TestTLSThatDoesNotFit(t *testing.T) {
 		{"caller without", nil, ca, "it wants TLS", "first record does not look like a TLS handshake"},
 		{"called node without", ca, nil, "no handshake", "the caller wants TLS, this node has none"},
 		{"another authority", other, ca, "certificate signed by unknown authority", "certificate"},
+		{"a caller of another authority", &authority{other.cert, other.key, ca.pool}, ca, "remote error", "certificate signed by unknown authority"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b, refused := pairTLS(t, tt.first, tt.second)
 			b.OnLink(func(*Link) { t.Error("a link was accepted") })
 			_, err := a.DialLink(t.Context(), 2)
 			wantError(t, err, ErrHandshake)
+			if tt.first != nil && tt.second != nil {
+				wantError(t, err, ErrCertificate)
+			}
 			if !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("the caller says %q, want something with %q", err, tt.text)
 			}
@@ -180,10 +182,10 @@ func TestRelayedHandshakeIsRefused(t *testing.T) {
 	ca := newAuthority(t)
 	a, b, refused := pairTLS(t, ca, ca)
 	b.OnLink(func(*Link) { t.Error("a relayed link was accepted") })
-	server, client := ca.configs(t)
+	relayed := ca.node(t)()
 	addr, err := a.cfg.Resolve("")
 	must(t, err)
-	a.cfg.Resolve = anywhere(relay(t, server, client, addr))
+	a.cfg.Resolve = anywhere(relay(t, relayed, relayed, addr))
 	_, err = a.DialLink(t.Context(), 2)
 	wantError(t, err, ErrSecret)
 	wantError(t, <-refused, ErrSecret)
