@@ -71,10 +71,10 @@ func (c *conn) answered(bytes, count int64) {
 	c.signal()
 }
 
-// takeWindow gives a consumer its share of the connection's byte budget: a quarter of what is left, so that the sum stays bounded and the first ones are
-// not short.
+// takeWindow gives a consumer its share of the connection's byte budget: half of what is left, so that the sum stays bounded and one alone has room for some large messages while
+// what it said of the last ones is on its way.
 func (c *conn) takeWindow() uint32 {
-	n := min(max(c.windowLeft.Load()/4, windowBytesMin), windowBytesMax)
+	n := min(max(c.windowLeft.Load()/2, windowBytesMin), windowBytesMax)
 	c.windowLeft.Add(-n)
 	return uint32(n)
 }
@@ -82,7 +82,7 @@ func (c *conn) takeWindow() uint32 {
 const (
 	// windowBytesMin and windowBytesMax bound the byte window of one consumer.
 	windowBytesMin = 16 << 10
-	windowBytesMax = limits.ConnectionWindowBytes / 4
+	windowBytesMax = limits.ConnectionWindowBytes / 2
 	// windowCount bounds the deliveries of one consumer that are not drained.
 	windowCount = 4096
 )

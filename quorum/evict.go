@@ -107,13 +107,9 @@ func (p *pipeline) startOver() {
 		p.mu.Unlock()
 		return
 	}
-	rest := append(append([]*batch(nil), p.flight...), p.full...)
-	if p.open != nil {
-		rest = append(rest, p.open)
-	}
+	rest := p.takeAll()
 	p.id.Gen++
-	p.lastK, p.flight, p.full, p.open = 0, nil, nil, nil
-	p.oldest.Store(0)
+	p.lastK = 0
 	ended := make(map[queue.Code][]waiter)
 	for _, b := range rest {
 		if next := b.carryOver(ended); next != nil {

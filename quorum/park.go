@@ -299,7 +299,7 @@ func (h *Host) pipeWaits(id meta.QueueID) bool {
 func (p *pipeline) waits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open != nil || len(p.full) > 0 || len(p.flight) > 0
+	return p.open != nil || p.swift != nil || len(p.full) > 0 || len(p.flight) > 0
 }
 
 // serveRest answers the leader of a queue that is about to be parked: with an index, this member has it durable, and nothing behind it; with what there is to know of the queue, too, its replica has stopped.

@@ -14,6 +14,8 @@ import (
 // batches are under way, and what comes meanwhile forms the next one. Unanswered batches are kept in order and sent again from the first one when the serving replica, the leader
 // or the link changes; the machine's numbering makes that harmless.
 //
+// What consumers say overtakes what others publish: behind megabytes of messages it would come so late that their windows stay shut. A session's own commands keep their order.
+//
 // Lock order: pipeline.mu is a leaf towards replicas (nothing of a replica is called under it but propose's enqueueing).
 type pipeline struct {
 	host *Host
@@ -28,7 +30,12 @@ type pipeline struct {
 	mu      sync.Mutex
 	open    *batch   // collects commands; nil when empty
 	full    []*batch // closed, not sent yet
+	swift   *batch   // collects commands that overtake those; nil when empty
 	flight  []*batch // sent, not answered, in order of k
+	flying  int      // bytes in flight
+	sent    uint64   // how many batches of open and full were sent: the next one of them has the serial sent+1
+	before  uint64   // the first serial with which a command may go that must stay behind one of swift
+	swiftly bool     // the batch that was sent last was swift
 	lastK   uint64   // last k given to a batch
 	target  target   // where to propose; nil while the queue is starting
 	sending bool     // one goroutine proposes at a time, so that batches keep their order
@@ -45,6 +52,8 @@ type pipeline struct {
 	done       []Completion
 	deliveries []Delivery
 	lastD      map[queue.SessionID]uint64
+
+	serials map[queue.SessionID]uint64 // of sessions with a record: the serial that their last command went with which did not overtake; guarded by mu
 
 	all allReplicas // what waits for more than a majority
 
@@ -91,7 +100,7 @@ func newPipeline(h *Host, q meta.QueueID) *pipeline {
 	boot := h.Boot()
 	p := &pipeline{
 		host: h, q: q, id: queue.PipelineID{Node: queue.NodeID(h.node), Boot: queue.Boot{Counter: boot.Counter, Nonce: boot.Nonce}, Gen: 1},
-		lastD: make(map[queue.SessionID]uint64), sessions: make(map[queue.SessionID]*Session),
+		lastD: make(map[queue.SessionID]uint64), sessions: make(map[queue.SessionID]*Session), serials: make(map[queue.SessionID]uint64),
 	}
 	p.all.p = p
 	return p
@@ -127,12 +136,14 @@ func (b *batch) recycle() {
 	batchPool.Put(b)
 }
 
-// submit appends one command to the open batch.
+// submit appends one command to the open batch, or to the swift one.
 func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
-	if makesRecord(cmd.Op) {
+	records := makesRecord(cmd.Op)
+	if records {
 		p.smu.Lock()
 		p.sessions[s.id] = s
 		p.smu.Unlock()
+		s.recorded.Store(true)
 	}
 	p.mu.Lock()
 	if p.gone {
@@ -143,15 +154,11 @@ func (p *pipeline) submit(s *Session, cmd *queue.Command, token uint64) error {
 		}
 		return ErrNoQueue
 	}
-	b := p.open
-	if b == nil {
-		b = newBatch()
-		p.open = b
-	}
+	b := p.lane(s, cmd.Op, records)
 	b.buf = queue.AppendCommand(b.buf, cmd)
 	b.count++
 	b.waiters = append(b.waiters, waiter{s, token, cmd.Op == queue.OpSessionClose, cmd.Op == queue.OpEnqueue || cmd.Op == queue.OpTxCommit})
-	if b.count >= limits.BatchCommandsMax || len(b.buf) >= limits.BatchBytesMax {
+	if b == p.open && (b.count >= limits.BatchCommandsMax || len(b.buf) >= limits.BatchBytesMax) {
 		p.full = append(p.full, b)
 		p.open = nil
 		p.send()
@@ -204,34 +211,6 @@ func (p *pipeline) send() {
 	}
 	p.sending, p.again = false, false
 	p.mu.Unlock()
-}
-
-// next takes the next batch into flight if the window has room. Called with p.mu held.
-func (p *pipeline) next() *batch {
-	if len(p.flight) >= limits.PipelineWindowBatches || p.gone {
-		return nil
-	}
-	var b *batch
-	switch {
-	case len(p.full) > 0:
-		b = p.full[0]
-		p.full[0] = nil
-		p.full = p.full[1:]
-		if len(p.full) == 0 {
-			p.full = nil
-		}
-	case p.open != nil:
-		b, p.open = p.open, nil
-	default:
-		return nil
-	}
-	p.lastK++
-	b.k = p.lastK
-	p.flight = append(p.flight, b)
-	if len(p.flight) == 1 {
-		p.oldest.Store(p.host.clock.monotonicMillis())
-	}
-	return b
 }
 
 // propose hands b to the target without holding p.mu meanwhile. It reports whether to go on. Called with p.mu held and p.sending set.
@@ -384,6 +363,7 @@ func (p *pipeline) answered(k uint64, exceptions []queue.Exception) {
 	copy(p.flight, p.flight[1:])
 	p.flight[len(p.flight)-1] = nil
 	p.flight = p.flight[:len(p.flight)-1]
+	p.flying -= len(b.buf)
 	if len(p.flight) == 0 {
 		p.oldest.Store(0)
 	} else {
@@ -594,6 +574,9 @@ func (p *pipeline) session(id queue.SessionID) *Session {
 // forget drops a session after its SessionClose was answered.
 func (p *pipeline) forget(id queue.SessionID) {
 	delete(p.lastD, id)
+	p.mu.Lock()
+	delete(p.serials, id)
+	p.mu.Unlock()
 	p.smu.Lock()
 	delete(p.sessions, id)
 	p.smu.Unlock()
@@ -682,12 +665,8 @@ func (p *pipeline) finish(code queue.Code, gone bool) {
 		return
 	}
 	p.gone, p.fenced = true, code != queue.CodeGone
-	rest := append(append([]*batch(nil), p.flight...), p.full...)
-	if p.open != nil {
-		rest = append(rest, p.open)
-	}
-	p.flight, p.full, p.open, p.target = nil, nil, nil, nil
-	p.oldest.Store(0)
+	rest := p.takeAll()
+	p.target = nil
 	p.mu.Unlock()
 	if code == queue.CodeGone {
 		p.all.end(queue.CodeOK)

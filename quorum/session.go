@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -65,6 +66,8 @@ type Session struct {
 	boot meta.Boot
 	id   queue.SessionID
 	recv Receiver
+
+	recorded atomic.Bool // it has, or had, a record in some queue
 
 	mu     sync.Mutex
 	dirty  []*pipeline

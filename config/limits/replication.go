@@ -9,6 +9,10 @@ const (
 	// BatchCommandsMax closes a batch by count. Used by quorum.
 	BatchCommandsMax = 512
 
+	// PipelineFlightBytes is how much of one pipeline may be unanswered when another batch of messages is sent: so much keeps the disk busy, and what consumers say has few megabytes ahead of it.
+	// Used by quorum.
+	PipelineFlightBytes = 2 << 20
+
 	// GapRetryMillis is the wait before a sender repeats a batch that was refused for a gap. Used by quorum.
 	GapRetryMillis = 10
 
