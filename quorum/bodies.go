@@ -11,22 +11,39 @@ import (
 const bodyPageSeqs = 256
 
 // bodies keeps the envelopes of a queue's messages that are in memory, by seq. Seqs are dense and mostly leave in order, so pages of consecutive ones cost one map entry per 256
-// messages. An envelope aliases the log entry that brought it.
+// messages. An envelope aliases the log entry that brought it, and keeps all of it: what is counted is entries.
 type bodies struct {
 	pages map[uint64]*bodyPage
-	last  *bodyPage // the page used last, most often the right one
-	free  *bodyPage // one empty page kept for the next need
+	last  *bodyPage  // the page used last, most often the right one
+	free  *bodyPage  // one empty page kept for the next need
+	spare *bodyEntry // the same of entries
 
-	bytes   int64 // envelopes in memory
-	unsaved int64 // of them, not in the message store
-	count   int
+	bytes int64 // of the entries that envelopes in memory are parts of
+	count int
 }
 
 type bodyPage struct {
 	number uint64
 	live   int
 	env    [bodyPageSeqs][]byte
+	entry  [bodyPageSeqs]*bodyEntry
 	saved  [bodyPageSeqs / 64]uint64
+}
+
+// bodyEntry is the memory of one log entry: it is given back when no envelope in it is left.
+type bodyEntry struct {
+	bytes int64
+	live  int
+}
+
+// newEntry is for the envelopes of one log entry of so many bytes.
+func (b *bodies) newEntry(bytes int) *bodyEntry {
+	e := b.spare
+	if b.spare = nil; e == nil {
+		e = new(bodyEntry)
+	}
+	*e = bodyEntry{bytes: int64(bytes)}
+	return e
 }
 
 func (b *bodies) page(seq queue.Seq) *bodyPage {
@@ -41,7 +58,8 @@ func (b *bodies) page(seq queue.Seq) *bodyPage {
 	return nil
 }
 
-func (b *bodies) put(seq queue.Seq, env []byte) {
+// put keeps an envelope, which is part of an entry.
+func (b *bodies) put(seq queue.Seq, env []byte, e *bodyEntry) {
 	p := b.page(seq)
 	if p == nil {
 		p = b.free
@@ -55,11 +73,12 @@ func (b *bodies) put(seq queue.Seq, env []byte) {
 		b.pages[p.number] = p
 		b.last = p
 	}
-	p.env[seq%bodyPageSeqs] = env
+	p.env[seq%bodyPageSeqs], p.entry[seq%bodyPageSeqs] = env, e
 	p.live++
 	b.count++
-	b.bytes += int64(len(env))
-	b.unsaved += int64(len(env))
+	if e.live++; e.live == 1 {
+		b.bytes += e.bytes
+	}
 }
 
 // get returns the envelope of seq, nil if it is not in memory.
@@ -86,17 +105,16 @@ func (b *bodies) release(from, to queue.Seq) {
 
 // drop forgets one envelope of a page.
 func (b *bodies) drop(p *bodyPage, i uint64) {
-	env := p.env[i]
-	if env == nil {
+	if p.env[i] == nil {
 		return
 	}
-	b.bytes -= int64(len(env))
-	if p.isSaved(i) {
-		p.saved[i/64] &^= 1 << (i % 64)
-	} else {
-		b.unsaved -= int64(len(env))
+	e := p.entry[i]
+	if e.live--; e.live == 0 {
+		b.bytes -= e.bytes
+		b.spare = e
 	}
-	p.env[i] = nil
+	p.saved[i/64] &^= 1 << (i % 64)
+	p.env[i], p.entry[i] = nil, nil
 	p.live--
 	b.count--
 	if p.live == 0 {
@@ -113,44 +131,43 @@ func (b *bodies) markSaved(seq queue.Seq, evict bool) bool {
 		return false
 	}
 	i := uint64(seq) % bodyPageSeqs
-	env := p.env[i]
-	if env == nil {
+	if p.env[i] == nil {
 		return false
 	}
-	if !p.isSaved(i) {
-		p.saved[i/64] |= 1 << (i % 64)
-		b.unsaved -= int64(len(env))
-	}
+	p.saved[i/64] |= 1 << (i % 64)
 	if evict {
 		b.drop(p, i)
 	}
 	return true
 }
 
+// numbers lists the pages in order.
+func (b *bodies) numbers() []uint64 { return slices.Sorted(maps.Keys(b.pages)) }
+
 // each calls visit for the messages in memory, in order.
 func (b *bodies) each(visit func(seq queue.Seq, env []byte)) {
-	b.eachIn(func(p *bodyPage, i uint64) { visit(queue.Seq(p.number*bodyPageSeqs+i), p.env[i]) })
-}
-
-// eachUnsaved is each for those that are not in the message store.
-func (b *bodies) eachUnsaved(visit func(seq queue.Seq, env []byte)) {
-	b.eachIn(func(p *bodyPage, i uint64) {
-		if !p.isSaved(i) {
-			visit(queue.Seq(p.number*bodyPageSeqs+i), p.env[i])
-		}
-	})
-}
-
-// eachIn calls visit for the messages in memory by their place in a page.
-func (b *bodies) eachIn(visit func(p *bodyPage, i uint64)) {
-	for _, n := range slices.Sorted(maps.Keys(b.pages)) {
+	for _, n := range b.numbers() {
 		p := b.pages[n]
 		for i := range p.env {
 			if p.env[i] != nil {
-				visit(p, uint64(i))
+				visit(queue.Seq(n*bodyPageSeqs+uint64(i)), p.env[i])
 			}
 		}
 	}
+}
+
+// unsaved appends those messages of a page, in order, that are not in the message store.
+func (b *bodies) unsaved(list []stored, number uint64) []stored {
+	p := b.pages[number]
+	if p == nil {
+		return list
+	}
+	for i := range uint64(bodyPageSeqs) {
+		if p.env[i] != nil && !p.isSaved(i) {
+			list = append(list, stored{queue.Seq(number*bodyPageSeqs + i), p.env[i]})
+		}
+	}
+	return list
 }
 
 // evictSaved gives back the memory of everything that the message store has.

@@ -1,9 +1,13 @@
 package quorum
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -100,30 +104,49 @@ func (p *livePage) each(yield func(queue.Seq) bool) {
 	}
 }
 
-// readCut replaces the state of r by a streamed cut. Called with r.mu held.
-func readCut(src io.Reader, r *replica) error {
-	all, err := io.ReadAll(src)
-	if err != nil {
-		return err
+// streamBufferBytes is how much of a streamed cut is read at once.
+const streamBufferBytes = 64 << 10
+
+// readCut reads a streamed cut: bodies go into the message store as they come, so the memory that it takes is that of the machine and of one body. What the store has already is not written again.
+func readCut(src io.Reader, store *segment.Store) (m *queue.Machine, index uint64, err error) {
+	in := bufio.NewReaderSize(src, streamBufferBytes)
+	var head [8]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, 0, err
 	}
-	in := codec.NewReader(all)
-	index, snapshot := in.Uint64(), in.Bytes()
-	n := in.Uvarint()
-	var b bodies
-	for range n {
-		seq, env := queue.Seq(in.Uvarint()), in.Bytes()
-		if in.Err() != nil {
+	var buf bytes.Buffer
+	if err := readBytes(in, &buf); err != nil {
+		return nil, 0, err
+	}
+	if m, err = queue.Restore(buf.Bytes()); err != nil {
+		return nil, 0, err
+	}
+	buf = bytes.Buffer{}
+	n, err := binary.ReadUvarint(in)
+	for ; err == nil && n > 0; n-- {
+		var seq uint64
+		if seq, err = binary.ReadUvarint(in); err != nil {
 			break
 		}
-		b.put(seq, env)
+		if err = readBytes(in, &buf); err == nil && !store.Has(seq) {
+			err = store.Append(seq, buf.Bytes())
+		}
 	}
-	if in.Err() != nil {
-		return in.Err()
+	if err != nil {
+		return nil, 0, err
 	}
-	m, err := queue.Restore(snapshot)
+	return m, binary.BigEndian.Uint64(head[:]), nil
+}
+
+// readBytes reads what codec.AppendBytes wrote. Memory grows with what comes, not with what is announced.
+func readBytes(in *bufio.Reader, buf *bytes.Buffer) error {
+	n, err := binary.ReadUvarint(in)
 	if err != nil {
 		return err
 	}
-	r.m, r.bodies, r.applied = m, b, index
-	return nil
+	buf.Reset()
+	if _, err = io.CopyN(buf, in, int64(min(n, math.MaxInt64))); errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -33,6 +34,7 @@ type disk struct {
 	busy       bool // a checkpoint is asked for or under way
 	recording  bool
 	entries    []checkpoint.Entry // applied since the cut, not in tail yet
+	recorded   int64              // their bytes
 	logBytes   int64              // log written since the last cut
 	logTotal   int64              // log applied since the replica was loaded
 	milestones []milestone        // where in the log each limits.LogMilestoneBytes end
@@ -105,7 +107,7 @@ func (d *disk) restore(r *replica, rec *checkpoint.Recovered) error {
 	}
 	r.m, r.applied = m, rec.Index
 	for i := range rec.Entries {
-		r.apply(rec.Entries[i].Index, rec.Entries[i].Command)
+		r.apply(rec.Entries[i].Index, bytes.Clone(rec.Entries[i].Command)) // a body must not keep all of the file in memory
 	}
 	clear(r.evs)
 	r.evs = r.evs[:0]
@@ -127,6 +129,7 @@ func (d *disk) note(index uint64, cmd []byte) {
 	}
 	if d.recording {
 		d.entries = append(d.entries, checkpoint.Entry{Index: index, Command: cmd})
+		d.recorded += int64(len(cmd))
 	}
 }
 
@@ -150,12 +153,8 @@ func (d *disk) keepFrom() uint64 {
 }
 
 // due tells whether it is time for a checkpoint, and counts it as asked for. Called with the replica's mu held.
-func (d *disk) due(b *bodies) bool {
-	if d.busy {
-		return false
-	}
-	pressed := d.host.bodyBytes.Load() > d.host.cfg.BodiesInMemoryBytes && b.bytes >= limits.BodiesCheckpointBytes
-	if d.logBytes < d.host.cfg.CheckpointLogBytes && !pressed {
+func (d *disk) due() bool {
+	if d.busy || d.logBytes < d.host.cfg.CheckpointLogBytes {
 		return false
 	}
 	d.busy = true
@@ -164,9 +163,9 @@ func (d *disk) due(b *bodies) bool {
 
 // cutting is a checkpoint under way.
 type cutting struct {
-	cp      checkpoint.Checkpoint
-	cut     segment.Cut
-	unsaved []stored
+	cp    checkpoint.Checkpoint
+	cut   segment.Cut
+	pages []uint64 // of the bodies in memory
 }
 
 type stored struct {
@@ -181,13 +180,10 @@ func (d *disk) begin(r *replica) *cutting {
 	if r.failure != nil || d.store == nil {
 		return nil
 	}
-	c := &cutting{cp: checkpoint.Checkpoint{ShardID: uint64(d.id), Index: r.applied, Snapshot: r.m.AppendSnapshot(nil)}, cut: d.store.Cut()}
-	r.bodies.eachUnsaved(func(seq queue.Seq, env []byte) {
-		if r.m.Has(seq) {
-			c.unsaved = append(c.unsaved, stored{seq, env})
-		}
-	})
-	d.recording, d.entries, d.logBytes = true, nil, 0
+	c := &cutting{
+		cp: checkpoint.Checkpoint{ShardID: uint64(d.id), Index: r.applied, Snapshot: r.m.AppendSnapshot(nil)}, cut: d.store.Cut(), pages: r.bodies.numbers(),
+	}
+	d.recording, d.entries, d.recorded, d.logBytes = true, nil, 0, 0
 	return c
 }
 
@@ -199,15 +195,15 @@ func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) 
 	d := &g.disk
 	defer func() {
 		g.mu.Lock()
-		d.busy, d.recording, d.entries = false, false, nil
+		d.busy, d.recording, d.entries, d.recorded = false, false, nil, 0
 		g.mu.Unlock()
 	}()
 	c := d.begin(&g.replica)
 	if c == nil {
 		return nil
 	}
-	for _, s := range c.unsaved {
-		if err := d.store.Append(uint64(s.seq), s.env); err != nil {
+	for _, number := range c.pages {
+		if err := d.save(&g.replica, number); err != nil {
 			return err
 		}
 	}
@@ -217,7 +213,7 @@ func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) 
 	if err := d.write(&g.replica, c.cp); err != nil {
 		return err
 	}
-	d.saved(&g.replica, c.unsaved)
+	d.saved(&g.replica)
 	if opt, cut := how(); cut {
 		g.cutLog(opt)
 	}
@@ -283,7 +279,7 @@ func (d *disk) replace(cp checkpoint.Checkpoint, entries []checkpoint.Entry) err
 // take returns the entries recorded and goes on recording. Called with the replica's mu held.
 func (d *disk) take() []checkpoint.Entry {
 	entries := d.entries
-	d.entries = nil
+	d.entries, d.recorded = nil, 0
 	return entries
 }
 
@@ -306,17 +302,37 @@ func (d *disk) extend(entries []checkpoint.Entry) error {
 	return nil
 }
 
-// saved notes that bodies are in the message store, and gives their memory back if the node is short of it.
-func (d *disk) saved(r *replica, list []stored) {
-	evict := d.host.bodyBytes.Load() > d.host.cfg.BodiesInMemoryBytes/2
+// save writes the bodies of a page to the message store. What left the queue since the cut need not be there: the checkpoint comes with the entries since then.
+func (d *disk) save(r *replica, number uint64) error {
+	r.mu.Lock()
+	list := d.unsaved(r, number)
+	r.mu.Unlock()
+	for _, s := range list {
+		if err := d.store.Append(uint64(s.seq), s.env); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range list {
-		if !r.bodies.markSaved(s.seq, evict) && !r.m.Has(s.seq) {
+		if !r.bodies.markSaved(s.seq, false) && !r.m.Has(s.seq) {
 			d.store.Release(uint64(s.seq), uint64(s.seq)) // it left the queue while it was written
 		}
 	}
-	if evict {
+	return nil
+}
+
+// unsaved lists the messages of a page that are in memory alone. Called with the replica's mu held.
+func (d *disk) unsaved(r *replica, number uint64) []stored {
+	list := r.bodies.unsaved(nil, number)
+	return slices.DeleteFunc(list, func(s stored) bool { return !r.m.Has(s.seq) })
+}
+
+// saved gives back the memory of bodies that are in the message store, if the node is short of it.
+func (d *disk) saved(r *replica) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.host.bodyBytes.Load() > d.host.cfg.BodiesInMemoryBytes/2 {
 		r.bodies.evictSaved()
 	}
 	d.account(r)
@@ -324,8 +340,9 @@ func (d *disk) saved(r *replica, list []stored) {
 
 // account tells the node how much memory the bodies take. Called with the replica's mu held.
 func (d *disk) account(r *replica) {
-	if delta := r.bodies.bytes - r.accounted; delta != 0 {
-		r.accounted = r.bodies.bytes
+	n := max(r.bodies.bytes, d.recorded) // mostly the same entries
+	if delta := n - r.accounted; delta != 0 {
+		r.accounted = n
 		d.host.bodyBytes.Add(delta)
 	}
 }
@@ -385,14 +402,12 @@ func (d *disk) sync(r *replica) error {
 
 // rewrite makes the present state durable at once. Called with the replica's mu held.
 func (d *disk) rewrite(r *replica) error {
-	var failed error
-	r.bodies.eachUnsaved(func(seq queue.Seq, env []byte) {
-		if failed == nil && r.m.Has(seq) {
-			failed = d.store.Append(uint64(seq), env)
+	for _, number := range r.bodies.numbers() {
+		for _, s := range d.unsaved(r, number) {
+			if err := d.store.Append(uint64(s.seq), s.env); err != nil {
+				return err
+			}
 		}
-	})
-	if failed != nil {
-		return failed
 	}
 	if err := d.store.Sync(); err != nil {
 		return err
@@ -411,6 +426,20 @@ func (d *disk) rewrite(r *replica) error {
 		return old.Close()
 	}
 	return nil
+}
+
+// adopt replaces the state by one whose bodies the message store has. Called with the replica's mu held.
+func (d *disk) adopt(r *replica, m *queue.Machine, index uint64) error {
+	r.m, r.bodies, r.applied = m, bodies{}, index
+	d.entries, d.recorded = nil, 0
+	d.account(r)
+	d.retain(r)
+	return d.rewrite(r)
+}
+
+// retain has the message store forget what the machine does not know. Called with the replica's mu held.
+func (d *disk) retain(r *replica) {
+	d.store.Retain(func(page uint64) segment.Mask { return r.m.LivePage(page) })
 }
 
 // close gives the files back.

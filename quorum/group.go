@@ -587,7 +587,7 @@ func (g *group) afterApply() {
 	failed := g.failure != nil
 	token, sealed := g.m.Sealed()
 	drained, draining := g.m.Drained(), g.m.Config().Draining
-	checkpoint := g.disk.due(&g.bodies)
+	checkpoint := g.disk.due()
 	g.mu.Unlock()
 	if failed {
 		return
@@ -721,6 +721,7 @@ func (s *stateMachine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 	}
 	g.disk.account(&g.replica)
 	g.mu.Unlock()
+	g.host.relieve()
 	g.active.Store(g.host.clock.monotonicMillis())
 	for _, id := range refused {
 		g.reset(id) // the batch did not take its k: it may be offered again, from here or from another node
@@ -764,13 +765,13 @@ func (s *stateMachine) SaveSnapshot(cut any, w io.Writer, _ <-chan struct{}) err
 func (s *stateMachine) RecoverFromSnapshot(r io.Reader, _ <-chan struct{}) error {
 	g := (*group)(s)
 	g.endStreams(sink.stop)
+	m, index, err := readCut(r, g.disk.store)
 	g.mu.Lock()
-	err := readCut(r, &g.replica)
-	if err != nil {
-		g.mu.Unlock()
-		return err
+	if err == nil {
+		err = g.disk.adopt(&g.replica, m, index)
+	} else {
+		g.disk.retain(&g.replica) // nothing refers to what came
 	}
-	err = g.disk.rewrite(&g.replica)
 	g.mu.Unlock()
 	if err != nil {
 		return g.host.fatal(err)

@@ -94,6 +94,7 @@ type Host struct {
 	checkpoints crew // writes checkpoints; who asks has marked the group's disk busy
 	shortener   shortener
 	bodyBytes   atomic.Int64
+	relieving   atomic.Bool // bodies are being brought out of memory
 	started     atomic.Bool
 	welcome     welcome
 	alarms      alarms

@@ -80,21 +80,22 @@ func (r *replica) step(index uint64, entry []byte) (reply queue.Reply, failed *i
 		var result queue.Result
 		result, r.effects = r.m.ApplyBatch(at, &r.entry.Batch, r.effects)
 		r.first = r.first || r.entry.Batch.K == 1 && result.Verdict == queue.VerdictApplied
-		r.keepBodies(r.entry.Batch.Commands)
+		r.keepBodies(r.entry.Batch.Commands, len(entry))
 		r.collect(&result)
 	} else {
 		reply, r.effects = r.m.Apply(at, &r.entry.Command, r.effects)
 		if r.entry.Command.Op == queue.OpRun {
-			r.keepBodies(r.entry.Command.Envelope)
+			r.keepBodies(r.entry.Command.Envelope, len(entry))
 		}
 		r.collect(nil)
 	}
 	return reply, nil
 }
 
-// keepBodies stores the envelopes of the accepted messages among encoded commands.
-func (r *replica) keepBodies(rest []byte) {
+// keepBodies stores the envelopes of the accepted messages among encoded commands, which are part of an entry of so many bytes.
+func (r *replica) keepBodies(rest []byte, entryBytes int) {
 	at := uint32(0)
+	var kept *bodyEntry
 	for i := range r.effects {
 		e := &r.effects[i]
 		if e.Kind != queue.KindStore {
@@ -106,7 +107,10 @@ func (r *replica) keepBodies(rest []byte) {
 				invariant.Failf("command %d of an applied batch cannot be decoded: %v", at, err)
 			}
 		}
-		r.bodies.put(e.Seq, r.cmd.Envelope)
+		if kept == nil {
+			kept = r.bodies.newEntry(entryBytes)
+		}
+		r.bodies.put(e.Seq, r.cmd.Envelope, kept)
 	}
 }
 

@@ -42,8 +42,12 @@ const (
 	ColdRunEvents = 64
 	ColdRunBytes  = 64 << 10
 
-	// BodiesCheckpointBytes is how many unwritten body bytes a queue must have for the node's budget to make it checkpoint. Used by quorum.
+	// BodiesCheckpointBytes is how many bytes of bodies a queue must have in memory for the node's budget to make it checkpoint, unless the node is beyond that by BodiesExcessBytes. BodiesLookMillis and
+	// BodiesLookMillisMax are the shortest and the longest pause between two looks for such queues. Used by quorum.
 	BodiesCheckpointBytes = 1 << 20
+	BodiesExcessBytes     = 16 << 20
+	BodiesLookMillis      = 50
+	BodiesLookMillisMax   = 1_000
 
 	// CatalogueSnapshotEntries is how many entries the catalogue applies between two snapshots. Used by quorum.
 	CatalogueSnapshotEntries = 4_096

@@ -51,7 +51,24 @@ func (s *Store) releasePage(p *indexPage, from, to uint64) {
 	if to/PageSeqs == p.no {
 		high = to%PageSeqs + 1
 	}
-	members := p.has.between(low, high)
+	s.releaseMembers(p, p.has.between(low, high))
+}
+
+// Retain releases every record but those that live tells of its page: the state was replaced by another one.
+func (s *Store) Retain(live func(page uint64) Mask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.index.pages {
+		gone, keep := p.has, live(p.no)
+		for w := range gone {
+			gone[w] &^= keep[w]
+		}
+		s.releaseMembers(p, gone)
+	}
+}
+
+// releaseMembers releases those of the members of a page that are not released yet; s.mu is held.
+func (s *Store) releaseMembers(p *indexPage, members Mask) {
 	for w := range members {
 		members[w] &^= p.released[w]
 		p.released[w] |= members[w]

@@ -414,3 +414,36 @@ func TestReleaseOfARange(t *testing.T) {
 		t.Fatalf("an empty store has %+v", st)
 	}
 }
+
+// TestRetain: what another state does not know goes with the next collection, what it knows stays.
+func TestRetain(t *testing.T) {
+	s, err := Open(storage.OS, t.TempDir(), func(uint64) Mask { return Mask{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const n = 2000
+	for seq := range uint64(n) {
+		if err := s.Append(seq, []byte("body")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Release(0, 99)
+	known := func(seq uint64) bool { return seq%3 == 0 && seq >= 300 }
+	s.Retain(func(page uint64) (m Mask) {
+		for i := range uint64(PageSeqs) {
+			if known(page*PageSeqs + i) {
+				m.set(i)
+			}
+		}
+		return m
+	})
+	if err := s.Collect(s.Cut()); err != nil {
+		t.Fatal(err)
+	}
+	for seq := range uint64(n) {
+		if s.Has(seq) != known(seq) {
+			t.Fatalf("record %d is there: %t", seq, s.Has(seq))
+		}
+	}
+}
