@@ -38,6 +38,8 @@ type Options struct {
 	// UnackedBytesMax bounds the bodies that a channel's consumers have to acknowledge: beyond it they get no more than what their windows have room for, limits.ConnectionWindowBytes at most;
 	// 0 for no bound.
 	UnackedBytesMax uint64
+	// PublishBytesMax bounds the messages of all connections that begin to arrive or are not answered, WindowBytesMax the windows of all consumers, beyond the smallest for each; 0 for no bound.
+	PublishBytesMax, WindowBytesMax int64
 	// ConnectionMax bounds the connections that have opened a virtual host, ChannelsPerNodeMax the channels of all of them; 0 for no bound.
 	ConnectionMax, ChannelsPerNodeMax int
 	// ConnectionsPerSecondMax bounds how many connections are accepted within a second, ConnectionsPerAddressMax how many the peers of one address may have; 0 for no bound. The newest beyond
@@ -81,6 +83,9 @@ type Broker struct {
 
 	lacking atomic.Uint32 // an alarm.Set: what the cluster is short of
 
+	publishes  publishBudget
+	windowLeft atomic.Int64 // what is left of Options.WindowBytesMax
+
 	mu        sync.Mutex
 	conns     map[uint64]*conn
 	lastConn  uint64
@@ -106,6 +111,12 @@ func New(opt Options) *Broker {
 	b.ending, b.end = context.WithCancel(context.Background())
 	b.arrivals.perSecond, b.arrivals.perAddress = opt.ConnectionsPerSecondMax, opt.ConnectionsPerAddressMax
 	b.tick.Store(1) // 0 stands for never
+	var short func() bool
+	if h, ok := opt.Host.(interface{ Pressed() bool }); ok {
+		short = h.Pressed
+	}
+	b.publishes.init(opt.PublishBytesMax, short)
+	b.windowLeft.Store(opt.WindowBytesMax)
 	b.leaser, _ = opt.Host.(leaser)
 	b.notices = newNotices(b)
 	b.losses.b = b

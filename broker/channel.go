@@ -72,6 +72,7 @@ type channel struct {
 	replies        *replyConsumer // nil: it takes no replies
 	committing     *committing    // the commit that is under way, or nil
 	agreement      *agreement     // it is one over several queues, or nil
+	reserved       atomic.Int64   // of Broker.publishes, for a long body that has begun
 	unacked        span[unacked]
 	unackedBytes   uint64 // the bodies of those that consumers got
 	late           int    // how many of unacked were taken back
@@ -238,6 +239,7 @@ func (ch *channel) handle(f amqp.Frame, w *work) error {
 	}
 	if err == nil && done && part != amqp.PartMethod {
 		err = ch.publish()
+		ch.bodyEnded()
 		if ch.c.b.lack() != 0 {
 			ch.c.block()
 		}

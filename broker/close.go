@@ -178,11 +178,12 @@ func (ch *channel) afterEnd() {
 	leaving := ch.state == chanLeaving
 	ch.unacked = span[unacked]{}
 	for _, cons := range ch.consumers {
-		ch.c.windowLeft.Add(int64(cons.window))
+		ch.c.giveWindow(cons.window)
 		ch.tellConsumerGone(cons)
 	}
 	ch.sources, ch.recentSource, ch.consumers, ch.byTag, ch.recentConsumer = nil, nil, nil, nil, nil
 	ch.mu.Unlock()
+	ch.bodyEnded()
 	ch.c.b.totals.channelsClosed.Add(1)
 	ch.tellClosed()
 	if leaving {

@@ -56,6 +56,9 @@ type conn struct {
 
 	windowLeft atomic.Int64 // what is left of limits.ConnectionWindowBytes
 
+	bodies   atomic.Int32  // long bodies that have begun and not ended
+	bodyTick atomic.Uint32 // when a piece of one came last
+
 	last *channel // the channel of the last frame; the reader's
 
 	// inflight is what was published and not answered, bodies what has begun to arrive and not ended, in bytes.
@@ -477,6 +480,7 @@ func (c *conn) end() {
 	if !c.dropOwned() {
 		go c.dropOwnedLater()
 	}
+	c.b.publishes.leave(c)
 	c.tellClosed()
 	c.b.remove(c)
 }

@@ -191,7 +191,7 @@ func (ch *channel) removeConsumer(cons *consumer) {
 	if ch.recentConsumer == cons {
 		ch.recentConsumer = nil
 	}
-	ch.c.windowLeft.Add(int64(cons.window))
+	ch.c.giveWindow(cons.window)
 }
 
 // cancelled ends a consumer by the queue's decision and tells the client if it can take that. Called with ch.mu held.

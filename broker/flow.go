@@ -37,16 +37,45 @@ func (c *conn) signal() {
 	}
 }
 
-// admitPublish holds a publish back while too much of the connection is not answered. Confirms and completions make room.
+// admitPublish holds a publish back while too much of the connection, or of all of them, is not answered. Confirms and completions make room.
 func (c *conn) admitPublish(w *work) bool {
 	if c.publishRoom() {
 		return true
 	}
-	return c.await(w, c.publishRoom)
+	return c.await(w, func() bool { return c.publishRoom() || c.b.publishes.enlist(c) && c.publishRoom() })
 }
 
 func (c *conn) publishRoom() bool {
-	return c.inflightBytes.Load() < limits.UnconfirmedBytesMax && c.inflightCount.Load() < limits.UnconfirmedPublishesMax
+	own := c.inflightBytes.Load()
+	return own < c.b.publishes.share && c.inflightCount.Load() < limits.UnconfirmedPublishesMax && c.b.publishes.hasRoom(own == 0)
+}
+
+// admitBody holds a message with a long body back, before that comes, until the node has memory for it, and takes that. A connection that has begun another body is let through: what holds it up must
+// not hold up the end of that.
+func (ch *channel) admitBody(bytes int64) {
+	c, all := ch.c, &ch.c.b.publishes
+	if c.bodies.Load() > 0 {
+		all.take(bytes)
+	} else if !all.tryTake(bytes) && !c.await(ch.w, func() bool { return all.tryTake(bytes) || all.enlist(c) && all.tryTake(bytes) }) {
+		return // the connection ends
+	}
+	c.bodies.Add(1)
+	c.bodyTick.Store(c.b.tick.Load())
+	ch.reserved.Store(bytes)
+	ch.mu.Lock()
+	ended := ch.ending
+	ch.mu.Unlock()
+	if ended {
+		ch.bodyEnded()
+	}
+}
+
+// bodyEnded gives back what admitBody took, if anything.
+func (ch *channel) bodyEnded() {
+	if n := ch.reserved.Swap(0); n > 0 {
+		ch.c.bodies.Add(-1)
+		ch.c.b.publishes.give(n)
+	}
 }
 
 // admitReply holds an operation back that will be answered while the client does not read the answers it has.
@@ -68,15 +97,27 @@ func (c *conn) replyRoom() bool {
 func (c *conn) answered(bytes, count int64) {
 	c.inflightBytes.Add(-bytes)
 	c.inflightCount.Add(-count)
+	c.b.publishes.give(bytes)
 	c.signal()
 }
 
-// takeWindow gives a consumer its share of the connection's byte budget: half of what is left, so that the sum stays bounded and one alone has room for some large messages while
-// what it said of the last ones is on its way.
+// takeWindow gives a consumer its share of the connection's and of the node's byte budget: half, and a small part, of what is left, so that the sums stay bounded and one alone has room for some large
+// messages while what it said of the last ones is on its way.
 func (c *conn) takeWindow() uint32 {
-	n := min(max(c.windowLeft.Load()/2, windowBytesMin), windowBytesMax)
+	n := c.windowLeft.Load() / 2
+	if c.b.opt.WindowBytesMax > 0 {
+		n = min(n, c.b.windowLeft.Load()/limits.WindowShare)
+	}
+	n = min(max(n, windowBytesMin), windowBytesMax)
 	c.windowLeft.Add(-n)
+	c.b.windowLeft.Add(-n)
 	return uint32(n)
+}
+
+// giveWindow takes back the share of a consumer that is gone.
+func (c *conn) giveWindow(n uint32) {
+	c.windowLeft.Add(int64(n))
+	c.b.windowLeft.Add(int64(n))
 }
 
 const (

@@ -86,6 +86,9 @@ func (ch *channel) publishHeader(payload []byte) error {
 	p.env.b = binary.BigEndian.AppendUint32(p.env.b, uint32(len(h.Properties)))
 	p.env.b = append(p.env.b, h.Properties...)
 	p.body, p.size = len(p.env.b), h.BodySize
+	if p.size > limits.PublishReserveBytes {
+		ch.admitBody(int64(p.size))
+	}
 	return nil
 }
 
@@ -93,6 +96,9 @@ func (ch *channel) publishHeader(payload []byte) error {
 func (ch *channel) publishBody(payload []byte) error {
 	p := &ch.publishing
 	p.env.b = append(p.env.b, payload...)
+	if p.size > limits.PublishReserveBytes {
+		ch.c.bodyTick.Store(ch.c.b.tick.Load())
+	}
 	if got := len(p.env.b) - p.body; uint64(got) < p.size {
 		total := ch.c.bodyBytes.Add(int64(len(payload)))
 		if total > limits.InflightBodyBytesMax && total > int64(got) {
@@ -106,6 +112,7 @@ func (ch *channel) publishBody(payload []byte) error {
 
 // dropPublishing forgets the message in the making.
 func (ch *channel) dropPublishing() {
+	ch.bodyEnded()
 	p := &ch.publishing
 	putBuffer(&envelopeBuffers, p.env, envelopeBytesPooled)
 	*p = publishing{}
@@ -426,6 +433,7 @@ func (ch *channel) enqueue(targets, histories []meta.QueueID) {
 			}
 		}
 		ch.c.inflightBytes.Add(int64(len(p.env.b)))
+		ch.c.b.publishes.take(int64(len(p.env.b)))
 		ch.c.inflightCount.Add(1)
 		if err := ch.session.Submit(q, cmd, token); err != nil {
 			ch.publishAnswered(token&tokenNumber, codeOf(err))

@@ -202,6 +202,7 @@ func (ch *channel) commit(messages []heldMessage, runs []settleRun, n queue.TxNu
 	ch.stats.published += uint64(len(messages))
 	ch.mu.Unlock()
 	ch.c.inflightBytes.Add(k.bytes)
+	ch.c.b.publishes.take(k.bytes)
 	ch.c.inflightCount.Add(k.count)
 	switch {
 	case len(list) == 0:

@@ -61,6 +61,11 @@ func (c *conn) look(now uint32) {
 		c.cut()
 		return
 	}
+	if c.bodies.Load() > 0 && c.b.publishes.waiting.Load() > 0 && c.reading.Load() && now-c.bodyTick.Load() > stallTicks {
+		c.b.log.Warn("a client did not finish a message that it had begun, and others wait for its memory", "connection", c.name())
+		c.cut()
+		return
+	}
 	if since := c.writeSince.Load(); since != 0 && now-since > stallTicks {
 		c.b.log.Warn("a client does not read what is sent to it", "connection", c.name())
 		c.cut()

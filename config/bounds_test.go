@@ -36,6 +36,8 @@ var bounds = []struct {
 	{"unacknowledged bytes of a channel", []string{"ChannelUnackedPercent", "ChannelUnackedBytesMin"}, []string{"broker TestUnackedBytesAreBounded", "internal/node TestUnackedMax", "e2e/limits TestUnackedBytes"}},
 	{"deliveries on their way to a connection", []string{"ConnectionWindowBytes"}, []string{"broker TestWindowsShareTheBudget", "broker TestSlowConsumerIsBounded"}},
 	{"publishes without an answer", []string{"UnconfirmedBytesMax", "UnconfirmedPublishesMax"}, []string{"broker TestPublishersAreHeldBack", "broker TestUnconfirmedPublishesMax"}},
+	{"publishes without an answer and windows of deliveries, of all connections", []string{"PublishPercent", "PublishBytesMin", "PublishReserveBytes", "WindowPercent", "WindowBytesMin"}, []string{"broker TestConnectionsShareThePublishBudget", "broker TestLongBodiesWaitForMemory", "broker TestConsumersShareTheWindowBudget", "internal/alarm TestBudgetFits", "e2e/limits TestMemoryIsBounded"}},
+	{"bodies in memory", []string{"BodiesPercent", "BodiesBytesMin", "BodiesExcessBytes"}, []string{"quorum TestManySmallQueuesLeaveMemory", "e2e/limits TestMemoryIsBounded"}},
 	{"transaction: 406", []string{"TxBytesMax", "TxCommandsMax"}, []string{"broker TestTxLimits"}},
 	{"bindings of a queue, or to an exchange: 406", []string{"BindingsPerDestinationMax"}, []string{"quorum TestBindingsPerDestination", "meta TestBindingsAreCounted", "broker TestErrorTexts"}},
 	{"queues that a publish reaches: 506", []string{"TargetsPerPublishMax"}, []string{"broker TestErrorTexts"}},

@@ -1,9 +1,13 @@
 package node
 
 import (
+	"math"
+	"runtime/debug"
+
 	"github.com/warrenmq/warren/broker"
 	"github.com/warrenmq/warren/config"
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 )
 
 // connectionMax is how many connections the node serves: what is configured, else what the limit of open files leaves beside the node's own.
@@ -33,4 +37,16 @@ func stamps(a *config.AMQP, name string) broker.Stamps {
 		s.Node = name
 	}
 	return s
+}
+
+// divideMemory finds out what the process may take and what of it its parts may have. The collector keeps below that, unless the environment says otherwise.
+func (n *node) divideMemory() {
+	if n.memoryLimit = n.cfg.Alarms.MemoryLimitBytes; n.memoryLimit == 0 {
+		n.memoryLimit = alarm.MemoryLimit()
+	}
+	n.memory = alarm.BudgetOf(n.memoryLimit, n.cfg.Alarms.MemoryHigh)
+	if was := debug.SetMemoryLimit(-1); was == math.MaxInt64 {
+		debug.SetMemoryLimit(n.memory.Garbage)
+		n.onStop(func() { debug.SetMemoryLimit(was) })
+	}
 }

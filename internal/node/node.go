@@ -33,8 +33,11 @@ type node struct {
 	version string
 	log     *slog.Logger
 	secret  []byte // the cluster's
-	fatal   chan error
-	undo    []func()
+	memory  alarm.Budget
+	// memoryLimit is what the process may take, in bytes.
+	memoryLimit uint64
+	fatal       chan error
+	undo        []func()
 
 	clients atomic.Pointer[broker.Broker]
 
@@ -96,6 +99,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	n.onStop(func() { _ = dir.Close() })
+	n.divideMemory()
 	port, err := n.listen("other nodes", "cluster.listen", n.cfg.Cluster.Listen)
 	if err != nil {
 		return err
@@ -106,7 +110,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	n.onStop(host.Close)
 	watch := alarm.Start(alarm.Options{
-		Dir: n.cfg.DataDir, MemoryHigh: n.cfg.Alarms.MemoryHigh, DiskFree: n.cfg.Alarms.DiskFree, MemoryLimitBytes: n.cfg.Alarms.MemoryLimitBytes, Changed: host.SetAlarms, Log: n.log,
+		Dir: n.cfg.DataDir, MemoryHigh: n.cfg.Alarms.MemoryHigh, DiskFree: n.cfg.Alarms.DiskFree, MemoryLimitBytes: n.memoryLimit, Changed: host.SetAlarms, Log: n.log,
 	})
 	n.onStop(watch.Close)
 	clients := n.newBroker(host)
@@ -183,7 +187,7 @@ func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener
 		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
 		Ceilings: quorum.Ceilings{Queues: n.cfg.Cluster.QueuesMax, Exchanges: n.cfg.Cluster.ExchangesMax, VHosts: n.cfg.Cluster.VHostsMax},
 		Cluster:  quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join, TLS: n.certs.betweenNodes()}, OnFenced: n.fenced,
-		ParkMillis: n.cfg.Cluster.ParkAfter.Milliseconds(),
+		ParkMillis: n.cfg.Cluster.ParkAfter.Milliseconds(), BodiesInMemoryBytes: n.memory.Bodies,
 	})
 }
 
@@ -218,16 +222,14 @@ func (n *node) newBroker(host *quorum.Host) *broker.Broker {
 		Host: broker.On(host), Log: n.log, Platform: "Warren/" + n.version, HandshakeTimeout: a.HandshakeTimeout, Heartbeat: heartbeat, PublishTimeout: a.PublishTimeout,
 		FrameBytesMax: a.FrameBytesMax, UntunedFrameBytesMax: a.UntunedFrameBytesMax, ChannelMax: a.ChannelMax, ConsumersPerChannelMax: a.ConsumersPerChannelMax,
 		ConnectionMax: connectionMax(a.ConnectionMax), ChannelsPerNodeMax: a.ChannelsPerNodeMax, ConnectionsPerSecondMax: a.ConnectionsPerSecondMax, ConnectionsPerAddressMax: a.ConnectionsPerAddressMax, Intercept: stamps(a, n.cfg.NodeName).Intercept(broker.WallMillis),
-		BodyBytesMax: a.BodyBytesMax, UnackedBytesMax: unackedMax(n.cfg.Alarms.MemoryLimitBytes), LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
+		BodyBytesMax: a.BodyBytesMax, UnackedBytesMax: unackedMax(n.memoryLimit), PublishBytesMax: n.memory.Publish, WindowBytesMax: n.memory.Window,
+		LoopbackUsers: n.cfg.LoopbackUsers, EventVHost: n.cfg.First.VHost,
 		Guesses: &n.guesses, Mechanisms: login.Mechanisms, CertificateLogin: login.Certificate, AnonymousUser: login.AnonymousUser, AnonymousPass: login.AnonymousPass,
 	})
 }
 
-// unackedMax is where a channel's consumers get no more than what is on its way. memoryLimit 0 is the platform's.
+// unackedMax is where a channel's consumers get no more than what is on its way.
 func unackedMax(memoryLimit uint64) uint64 {
-	if memoryLimit == 0 {
-		memoryLimit = alarm.MemoryLimit()
-	}
 	return max(memoryLimit/100*limits.ChannelUnackedPercent, limits.ChannelUnackedBytesMin) - limits.ConnectionWindowBytes
 }
 
