@@ -116,7 +116,7 @@ func (g *group) raftConfig() config.Config {
 	}
 }
 
-// start brings the replica up. It returns when the queue serves, the host closes or the replica ends.
+// start brings the replica up. Its group may have no leader yet: campaign is next.
 func (g *group) start() error {
 	// The bootstrap set is the only one ever given to a start of the group; a replica that was added later learns the members from the log.
 	members, join := make(map[uint64]dragonboat.Target), g.replicaID > uint64(len(g.q.Replicas))
@@ -145,7 +145,6 @@ func (g *group) start() error {
 		return err
 	}
 	g.announce(true)
-	g.campaign()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -282,7 +283,7 @@ func (h *Host) nodeHostConfig(factory config.TransportFactory) config.NodeHostCo
 		RaftAddress:       h.nodeHostID,
 		RaftEventListener: leaderListener{h},
 		Expert: config.ExpertConfig{
-			FS:                  h.cfg.RaftFS,
+			FS:                  raftFS{cmp.Or(h.cfg.RaftFS, vfs.Default)},
 			TransportFactory:    factory,
 			NodeRegistryFactory: newRegistry(h.nodeHostID),
 			LogDBFactory:        logFactory{h.store},

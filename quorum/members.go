@@ -287,8 +287,13 @@ func (h *Host) noteAll() {
 	}
 }
 
+// shards returns what the library knows of the groups that run here, nothing once it is closed.
 func (h *Host) shards() []dragonboat.ShardInfo {
-	return h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true}).ShardInfoList
+	info := h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
+	if info == nil {
+		return nil
+	}
+	return info.ShardInfoList
 }
 
 func sameReplicas(q *meta.Queue, replicas map[uint64]dragonboat.Target) bool {

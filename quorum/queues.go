@@ -99,48 +99,7 @@ func (h *Host) touch(id meta.QueueID) {
 	}
 }
 
-// starter starts replicas, at most limits.StartsAtOnce at a time, those that are wanted first.
-type starter struct {
-	mu      sync.Mutex
-	wanted  []*slot
-	waiting []*slot
-	running int
-}
-
-func (st *starter) add(h *Host, s *slot, wanted bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if wanted {
-		st.wanted = append(st.wanted, s)
-	} else {
-		st.waiting = append(st.waiting, s)
-	}
-	if st.running < limits.StartsAtOnce {
-		st.running++
-		go st.work(h)
-	}
-}
-
-func (st *starter) work(h *Host) {
-	for {
-		st.mu.Lock()
-		var s *slot
-		switch {
-		case len(st.wanted) > 0:
-			s, st.wanted = st.wanted[0], st.wanted[1:]
-		case len(st.waiting) > 0:
-			s, st.waiting = st.waiting[0], st.waiting[1:]
-		default:
-			st.running--
-			st.mu.Unlock()
-			return
-		}
-		st.mu.Unlock()
-		h.startGroup(s)
-	}
-}
-
-// startGroup brings one replica up.
+// startGroup brings one replica up. It waits until its queue serves, but not for long: that may take until other nodes are back.
 func (h *Host) startGroup(s *slot) {
 	s.mu.Lock()
 	if _, started := s.run.(*group); started || s.gone {
@@ -168,7 +127,10 @@ func (h *Host) startGroup(s *slot) {
 		default:
 			h.log.Error("a queue cannot start", "queue", s.q.Name, "vhost", s.q.VHost, "id", uint64(s.q.ID), "error", err)
 		}
+		return
 	}
+	go g.campaign()
+	_ = h.wait(limits.StartPatienceMillis*time.Millisecond, g.started)
 }
 
 // serve is called when a queue can be served to this node's sessions: by its own replica, or by another node's. A replica of its own that is behind what the node has seen is left for the
@@ -270,6 +232,9 @@ func (h *Host) sweepUnknown(id meta.QueueID) {
 // removeReplicas removes the logs of whatever replicas of a group this node had.
 func removeReplicas(h *Host, id meta.QueueID) error {
 	info := h.nh.GetNodeHostInfo(dragonboat.NodeHostInfoOption{})
+	if info == nil {
+		return dragonboat.ErrClosed
+	}
 	for _, r := range info.LogInfo {
 		if r.ShardID == uint64(id) {
 			if err := h.nh.RemoveData(r.ShardID, r.ReplicaID); err != nil {

@@ -54,6 +54,9 @@ const (
 
 	// StartsAtOnce bounds the replicas that a node starts, and those that it brings a new configuration, at the same time. Used by quorum.
 	StartsAtOnce = 32
+	// StartsUnasked bounds those of them that nobody waits for, and StartPatienceMillis how long a start counts as one whose queue does not serve yet. Used by quorum.
+	StartsUnasked       = 8
+	StartPatienceMillis = 250
 
 	// ParkMillis is how long nobody must use a queue before its replicas stop, ParkLookMillis the pause until a queue that could not stop is looked at again, ParkDeadlineMillis how far off the next
 	// thing must be that it has to do by itself. Used by config and quorum.

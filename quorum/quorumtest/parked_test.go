@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/amqp"
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/message"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -392,5 +393,37 @@ func TestParkedQueueLeavesItsData(t *testing.T) {
 				t.Error(c.Describe())
 			}
 		}
+	})
+}
+
+// TestTouchWaitsBehindStarts: a node starts with many queues whose other members are down, so that they find no leader. A parked queue that somebody wants something of is there all the same, and so is one that ran when
+// the node was killed.
+func TestTouchWaitsBehindStarts(t *testing.T) {
+	const stuck = limits.StartsAtOnce + 8
+	Run(t, parking(Options{Nodes: 5}), func(c *Cluster) {
+		n := c.Node(1)
+		parked := c.Declare(n, "parked", 1, 2, 3)
+		c.NewPublisher(n, parked).Confirm(3*time.Second, 1)
+		c.parked(parked)
+		var last meta.QueueID
+		for i := range stuck {
+			last = c.Declare(n, fmt.Sprintf("stuck%d", i), 1, 4, 5)
+			c.NewPublisher(n, last).Confirm(3*time.Second, 1)
+		}
+		running := c.Declare(n, "running", 1, 2, 3)
+		c.NewPublisher(n, running).Confirm(3*time.Second, 1)
+		for _, id := range []meta.NodeID{4, 5, 1} {
+			c.Node(id).Kill()
+		}
+		n.Start()
+		c.NewPublisher(n, parked).Confirm(time.Second, 1)
+		c.Until(5*time.Second, "the queue that ran runs again", func() bool { return stateAt(n, running) == quorum.StateRunning })
+		if st := stateAt(n, last); st == quorum.StateRunning {
+			t.Errorf("a queue without a majority is %s", st)
+		}
+		for _, id := range []meta.NodeID{4, 5} {
+			c.Node(id).Start()
+		}
+		c.Until(20*time.Second, "all run", func() bool { return stateAt(n, last) == quorum.StateRunning })
 	})
 }
