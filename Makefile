@@ -1,9 +1,11 @@
 # Everything a developer runs. `make` alone lists the targets.
 
 export CGO_ENABLED = 0
+# One kind of compilation for vet, tests and binaries, wherever the checkout stands: each package is compiled once.
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-GOBUILD  = go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+GOBUILD  = go build -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 GOFILES  = find . -name '*.go' -not -path './.git/*' -not -path '*/node_modules/*' -not -path '*/testdata/*'
 UISOURCES := $(shell find management-ui/src management-ui/public -type f) $(wildcard management-ui/*.*)
 T       ?= 10s
