@@ -404,8 +404,10 @@ func (h *fakeHost) LettersLost() uint64 { return 8 }
 func (h *fakeHost) LogStats() wal.Stats {
 	return wal.Stats{Syncs: 4, Commits: 7, Bytes: 4000, CopiedBytes: 30, LongestSync: 1500 * time.Microsecond, Files: 2, FilesBytes: 2000}
 }
-func (h *fakeHost) Node() meta.NodeID { return h.id }
-func (h *fakeHost) Boot() meta.Boot   { return meta.Boot{Counter: 1, Nonce: uint64(h.id)} }
+func (h *fakeHost) DamagedReplicas() int { return 2 }
+func (h *fakeHost) DamageFound() uint64  { return 3 }
+func (h *fakeHost) Node() meta.NodeID    { return h.id }
+func (h *fakeHost) Boot() meta.Boot      { return meta.Boot{Counter: 1, Nonce: uint64(h.id)} }
 
 // delayedExchange makes an exchange of that type with its relay on this node.
 func (h *fakeHost) delayedExchange(vhost, name string) {

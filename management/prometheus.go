@@ -125,6 +125,8 @@ func (c *collector) messages(out sink, t *queueTotals) {
 	out.globalQueues("messages_redelivered_total", "Deliveries that were not the first of their message", n.Redelivered)
 	out.globalQueues("messages_acknowledged_total", "Messages that clients acknowledged", n.Acked)
 	logMetrics(out, c.s.opt.Host.LogStats())
+	out.gauge("warren_damaged_replicas", "Replicas of durable queues on this node whose files are damaged and that are not replaced yet", float64(c.s.opt.Host.DamagedReplicas()))
+	out.counter("warren_damaged_replicas_found_total", "Replicas of durable queues on this node whose files were found damaged", c.s.opt.Host.DamageFound())
 	out.counter("warren_notices_dropped_total", "Events and traced messages that came faster than they could be published, and were dropped", n.NoticesDropped)
 }
 

@@ -83,9 +83,12 @@ func (c *call) writeReplica(w *writer, q *meta.Queue, r *quorum.ReplicaStatus, a
 		version = n.MachineVersion
 	}
 	w.Uint("Machine Version", uint64(version))
+	if r.Reason != "" { // RabbitMQ has no such key
+		w.Str("Reason", r.Reason)
+	}
 }
 
-// raftState is RabbitMQ's word for how a replica is, but for parked, which it does not know.
+// raftState is RabbitMQ's word for how a replica is, but for parked and quarantined, which it does not know.
 func (c *call) raftState(r *quorum.ReplicaStatus, asleep bool) string {
 	switch {
 	case r.Up && r.State == "starting":

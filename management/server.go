@@ -51,6 +51,9 @@ type Host interface {
 	LettersLost() uint64
 	// LogStats are the figures of the node's Raft log since it started; the longest sync is that since the last call.
 	LogStats() wal.Stats
+	// DamagedReplicas is how many replicas of this node have damaged files and are not replaced yet, DamageFound how many were found since its start.
+	DamagedReplicas() int
+	DamageFound() uint64
 	// Peek looks at messages of a queue that has a replica here.
 	Peek(ctx context.Context, id meta.QueueID, look quorum.Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (quorum.Seen, error)
 	// AddReplica and RemoveReplica change the members of a queue's group, MoveLeader who leads it; Replicas tells how each is.

@@ -150,7 +150,10 @@ func (a *attachment) drain() {
 		for len(evs) > 0 { // part by part: what is read goes out while the next is read
 			n, bytes := 0, 0
 			for n < len(evs) && n < limits.ColdRunEvents && bytes < limits.ColdRunBytes {
-				a.warm(evs[n : n+1])
+				if !a.warm(evs[n : n+1]) {
+					a.mu.Unlock()
+					return // as if it went on for ever: nothing may come behind what cannot be read. The node attaches again.
+				}
 				bytes += len(evs[n].envelope)
 				n++
 			}
@@ -165,11 +168,15 @@ func (a *attachment) drain() {
 	}
 }
 
-// warm reads bodies that are on disk only.
-func (a *attachment) warm(evs []event) {
+// warm reads bodies that are on disk only. It reports whether all could be read.
+func (a *attachment) warm(evs []event) bool {
 	for i := range evs {
 		if e := &evs[i]; e.kind == eventDeliver && e.envelope == nil {
-			e.envelope = a.replica.read(e.seq)
+			var err error
+			if e.envelope, err = a.replica.read(e.seq); err != nil {
+				return false
+			}
 		}
 	}
+	return true
 }

@@ -1,6 +1,6 @@
 package quorum
 
-// checkpoint writes a checkpoint in the background. A full disk, which a later checkpoint may survive, is told from a disk that cannot be trusted any more.
+// checkpoint writes a checkpoint in the background. A full disk, which a later checkpoint may survive, is told from damage and from a disk that cannot be trusted any more.
 func (h *Host) checkpoint(g *group) {
 	err := g.checkpoint()
 	if err == nil {
@@ -13,8 +13,7 @@ func (h *Host) checkpoint(g *group) {
 		return
 	default:
 	}
-	if isFatal(err) {
-		h.report(err)
+	if g.diskFailed(err) {
 		return
 	}
 	h.log.Warn("a checkpoint failed and will be tried again", "queue", uint64(g.id), "error", err)

@@ -11,17 +11,12 @@ import (
 	"math/bits"
 	"slices"
 
+	sm "github.com/lni/dragonboat/v4/statemachine"
+
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/queue"
-	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/segment"
 )
-
-// isFatal tells an error after which the disk's state is unknown, or a damaged file, from one that may pass.
-func isFatal(err error) bool {
-	var corrupt *storage.CorruptError
-	return errors.Is(err, storage.ErrFatal) || errors.As(err, &corrupt)
-}
 
 // stateCut is a replica's whole state at one entry, on its way to a member that lags behind the log.
 type stateCut struct {
@@ -80,8 +75,8 @@ func (c *stateCut) write(w io.Writer, r *replica) error {
 			var env []byte
 			if len(envs) > 0 && envs[0].seq == seq {
 				env = envs[0].env
-			} else if env = r.read(seq); env == nil {
-				return fmt.Errorf("quorum: the body of message %d cannot be read for a snapshot", seq)
+			} else if env, _ = r.read(seq); env == nil {
+				return fmt.Errorf("%w: the body of message %d cannot be read", sm.ErrSnapshotAborted, seq) // the library ends the stream and goes on
 			}
 			buf = codec.AppendUvarint(buf[:0], uint64(seq))
 			buf = codec.AppendBytes(buf, env)

@@ -491,14 +491,14 @@ func removeQueueDir(h *Host, id meta.QueueID) error {
 	return h.fs.SyncDir(queuesDir(h))
 }
 
-// quarantineQueueDir sets data aside that nobody knows.
-func quarantineQueueDir(h *Host, id meta.QueueID) error {
+// quarantineQueueDir sets aside a folder that nobody knows, or that is damaged, and returns where it is.
+func quarantineQueueDir(h *Host, id meta.QueueID) (string, error) {
 	if err := storage.EnsureDir(h.fs, quarantineDir(h)); err != nil {
-		return err
+		return "", err
 	}
-	name := fmt.Sprintf("%d-%d", id, h.clock.nowMillis())
-	if err := h.fs.Rename(queueDir(h, id), filepath.Join(quarantineDir(h), name)); err != nil {
-		return err
+	to := filepath.Join(quarantineDir(h), fmt.Sprintf("%d-%d", id, h.clock.nowMillis()))
+	if err := h.fs.Rename(queueDir(h, id), to); err != nil {
+		return "", err
 	}
-	return errors.Join(h.fs.SyncDir(quarantineDir(h)), h.fs.SyncDir(queuesDir(h)))
+	return to, storage.Fatal(errors.Join(h.fs.SyncDir(quarantineDir(h)), h.fs.SyncDir(queuesDir(h))))
 }

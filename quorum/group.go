@@ -95,6 +95,7 @@ func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group
 	g.active.Store(h.clock.monotonicMillis())
 	g.disk.init(h, q.ID)
 	g.onDisk = func() *segment.Store { return g.disk.store }
+	g.rotten = g.cannotRead
 	g.mover = newMover(h, g, q.ID, g.leads)
 	g.txs = newArbiter(h, g, g.leads)
 	return g
@@ -116,7 +117,17 @@ func (g *group) raftConfig() config.Config {
 	}
 }
 
-// start brings the replica up. Its group may have no leader yet: campaign is next.
+// load brings the replica to its last durable state and holds that against the log. Damage is a *storage.CorruptError.
+func (g *group) load() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.disk.load(&g.replica); err != nil {
+		return err
+	}
+	return g.host.compareLog(g.id, g.replicaID, g.applied, g.rested)
+}
+
+// start brings the loaded replica up. Its group may have no leader yet: campaign is next.
 func (g *group) start() error {
 	// The bootstrap set is the only one ever given to a start of the group; a replica that was added later learns the members from the log.
 	members, join := make(map[uint64]dragonboat.Target), g.replicaID > uint64(len(g.q.Replicas))
@@ -131,10 +142,6 @@ func (g *group) start() error {
 	}
 	create := func(uint64, uint64) sm.IOnDiskStateMachine { return (*stateMachine)(g) }
 	if err := g.host.nh.StartOnDiskReplica(members, join, create, g.raftConfig()); err != nil && !errors.Is(err, dragonboat.ErrShardAlreadyExist) {
-		return err
-	}
-	if err := g.host.verifyRested(g.id, g.rested); err != nil {
-		g.host.report(err)
 		return err
 	}
 	g.lmu.Lock()
@@ -479,7 +486,7 @@ func (g *group) nodeOf(replica uint64) meta.NodeID {
 
 // follow serves this node from a replica that follows.
 func (g *group) follow() {
-	for !g.serves() {
+	for !g.serves() && g.isDamaged() == nil {
 		if g.host.wait(limits.GapRetryMillis*time.Millisecond, g.closed) != nil {
 			return
 		}
@@ -688,18 +695,13 @@ type stateMachine group
 
 var _ sm.IOnDiskStateMachine = (*stateMachine)(nil)
 
-// Open loads the last checkpoint and tells the index up to which the log need not be replayed.
+// Open tells the index up to which the log need not be replayed: the replica was loaded before it started.
 func (s *stateMachine) Open(<-chan struct{}) (uint64, error) {
 	g := (*group)(s)
 	g.mu.Lock()
-	err := g.disk.load(&g.replica)
-	g.opened = err == nil
-	applied := g.applied
-	g.mu.Unlock()
-	if err != nil {
-		return 0, g.host.fatal(err)
-	}
-	return applied, nil
+	defer g.mu.Unlock()
+	g.opened = true
+	return g.applied, nil
 }
 
 // Update applies committed entries. Business errors are replies; only what must stop the node is an error.

@@ -103,13 +103,14 @@ type Host struct {
 	told        atomic.Pointer[func(meta.NodeID, []byte)]
 	asked       atomic.Pointer[func([]byte) []byte]
 
-	life    context.Context // ends with closed: what waits in the background gives up
-	end     context.CancelFunc
-	closed  chan struct{}
-	closing sync.Once
-	fatally sync.Once
-	workers sync.WaitGroup
-	stuck   sync.Map // *mover: has dead letters that had nowhere to go
+	life        context.Context // ends with closed: what waits in the background gives up
+	end         context.CancelFunc
+	closed      chan struct{}
+	closing     sync.Once
+	fatally     sync.Once
+	workers     sync.WaitGroup
+	stuck       sync.Map // *mover: has dead letters that had nowhere to go
+	damageFound atomic.Uint64
 	// unrouted counts what left a relay and was bound nowhere.
 	unrouted atomic.Uint64
 	// lost counts dead letters that found an outbox full; lostTold is when that was last logged, in monotonic milliseconds.

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -25,10 +26,12 @@ var (
 	ErrLastMember = errors.New("quorum: the last replica cannot be removed")
 	// ErrNoNode: the cluster has no such node, or it is not up.
 	ErrNoNode = errors.New("quorum: the node is not known or not up")
+	// ErrFewMembers: too few of the other members are up to go on without the one that is to be replaced.
+	ErrFewMembers = errors.New("quorum: too few other replicas are up")
 )
 
 // memberErrors are told apart over links by their texts.
-var memberErrors = []error{ErrNoLeader, ErrMember, ErrNoMember, ErrLastMember, ErrNoNode, ErrNoQueue}
+var memberErrors = []error{ErrNoLeader, ErrMember, ErrNoMember, ErrLastMember, ErrNoNode, ErrNoQueue, ErrFewMembers}
 
 // AddReplica adds a replica of a durable queue on a node. It returns when the group has the member; the replica then takes the messages over by itself.
 func (h *Host) AddReplica(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
@@ -41,7 +44,7 @@ func (h *Host) RemoveReplica(ctx context.Context, id meta.QueueID, node meta.Nod
 }
 
 // changeByHand changes the members for an operator: as many as there are then the queue is kept at, so that growth does not take the change back.
-func (h *Host) changeByHand(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
+func (h *Host) changeByHand(ctx context.Context, id meta.QueueID, node meta.NodeID, what memberChange) error {
 	q := h.Catalogue().View.QueueByID(id)
 	if q == nil {
 		return ErrNoQueue
@@ -51,17 +54,17 @@ func (h *Host) changeByHand(ctx context.Context, id meta.QueueID, node meta.Node
 		return err
 	}
 	_, member := q.MemberOn(node)
-	lowers := change == removeMember && member && len(q.Members) > 1
+	lowers := what == removeMember && member && len(q.Members) > 1
 	if lowers { // before it is missed
 		if err := want(len(q.Members) - 1); err != nil {
 			return err
 		}
 	}
-	err := h.changeMember(ctx, id, node, change)
+	err := h.changeMember(ctx, id, change{node: node, what: what})
 	switch {
 	case err != nil && lowers:
 		return errors.Join(err, want(int(q.ReplicasWanted)))
-	case err == nil && change == addMember:
+	case err == nil && what == addMember:
 		return want(len(q.Members) + 1)
 	}
 	return err
@@ -70,7 +73,7 @@ func (h *Host) changeByHand(ctx context.Context, id meta.QueueID, node meta.Node
 // MoveLeader makes the replica of a durable queue on a node its leader. It returns when the old leader knows. Right after another change of leaders nobody may be known to lead: it waits for that,
 // a bounded time.
 func (h *Host) MoveLeader(ctx context.Context, id meta.QueueID, node meta.NodeID) error {
-	return h.changeMember(ctx, id, node, promoteMember)
+	return h.changeMember(ctx, id, change{node: node, what: promoteMember})
 }
 
 // memberChange is what is wanted of a node's replica. The numbers travel between nodes.
@@ -80,12 +83,22 @@ const (
 	removeMember  memberChange = 0
 	addMember     memberChange = 1
 	promoteMember memberChange = 2
+	// replaceMember removes the node's replica, which is damaged and whose number follows, and adds a new one. A version that does not know it removes the replica; the leader adds one by itself then.
+	replaceMember memberChange = 3
 )
 
+// change is what is to become of a node's replica of a queue.
+type change struct {
+	node meta.NodeID
+	what memberChange
+	// replica is the one that is to be replaced.
+	replica uint64
+}
+
 // changeMember brings a change to the leader's node; a leader that is new gets the time to take office.
-func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
+func (h *Host) changeMember(ctx context.Context, id meta.QueueID, c change) error {
 	for end := time.Now().Add(2 * limits.HandOverMillis * time.Millisecond); ; {
-		err := h.tryMember(ctx, id, node, change)
+		err := h.tryMember(ctx, id, c)
 		if !errors.Is(err, ErrNoLeader) || time.Now().After(end) {
 			return err
 		}
@@ -95,7 +108,7 @@ func (h *Host) changeMember(ctx context.Context, id meta.QueueID, node meta.Node
 	}
 }
 
-func (h *Host) tryMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
+func (h *Host) tryMember(ctx context.Context, id meta.QueueID, c change) error {
 	short, cancel := context.WithTimeout(ctx, limits.HandOverMillis*time.Millisecond)
 	run, err := h.running(short, id)
 	cancel()
@@ -115,10 +128,14 @@ func (h *Host) tryMember(ctx context.Context, id meta.QueueID, node meta.NodeID,
 	case 0:
 		return ErrNoLeader
 	case h.node:
-		return h.leadMember(ctx, id, node, change)
+		return h.leadMember(ctx, id, c)
 	}
-	request := codec.AppendUvarint(codec.AppendUvarint(nil, uint64(id)), uint64(node))
-	_, err = h.call(ctx, leader, callMember, append(request, byte(change)))
+	request := codec.AppendUvarint(codec.AppendUvarint(nil, uint64(id)), uint64(c.node))
+	request = append(request, byte(c.what))
+	if c.what == replaceMember {
+		request = codec.AppendUvarint(request, c.replica)
+	}
+	_, err = h.call(ctx, leader, callMember, request)
 	var told *link.RemoteError
 	if errors.As(err, &told) {
 		for _, e := range memberErrors {
@@ -132,17 +149,20 @@ func (h *Host) tryMember(ctx context.Context, id meta.QueueID, node meta.NodeID,
 
 func (h *Host) serveMember(request []byte) ([]byte, error) {
 	r := codec.NewReader(request)
-	id, node, change := meta.QueueID(r.Uvarint()), meta.NodeID(r.Uvarint()), memberChange(r.Uint8())
+	id, c := meta.QueueID(r.Uvarint()), change{node: meta.NodeID(r.Uvarint()), what: memberChange(r.Uint8())}
+	if c.what == replaceMember {
+		c.replica = r.Uvarint()
+	}
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
 	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
-	return nil, h.leadMember(ctx, id, node, change)
+	return nil, h.leadMember(ctx, id, c)
 }
 
 // leadMember changes the members of a queue that this node leads.
-func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID, change memberChange) error {
+func (h *Host) leadMember(ctx context.Context, id meta.QueueID, c change) error {
 	v, ok := h.slots.Load(id)
 	if !ok {
 		return ErrNoLeader
@@ -153,10 +173,13 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 	}
 	ctx, cancel := context.WithTimeout(ctx, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()
-	if change == promoteMember {
-		return h.promote(ctx, g, node)
+	switch c.what {
+	case promoteMember:
+		return h.promote(ctx, g, c.node)
+	case replaceMember:
+		return h.replaceMember(ctx, g, c)
 	}
-	add := change == addMember
+	node, add := c.node, c.what == addMember
 	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
 	if err != nil {
 		return err
@@ -165,7 +188,7 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 		if err := h.handOver(ctx, g); err != nil {
 			return err
 		}
-		return h.changeMember(ctx, id, node, change)
+		return h.changeMember(ctx, id, c)
 	}
 	target, ok := h.target(node)
 	if !ok || add && !h.up(node) {
@@ -186,21 +209,67 @@ func (h *Host) leadMember(ctx context.Context, id meta.QueueID, node meta.NodeID
 		return ErrLastMember
 	}
 	if add {
-		replies, err := h.Do(ctx, meta.Command{Op: meta.OpAllotReplica, Queue: meta.Queue{ID: id}})
-		if err != nil {
-			return err
-		}
-		if replies[0].Reason != meta.ReasonOK {
-			return ErrNoQueue
-		}
-		err = h.nh.SyncRequestAddReplica(ctx, uint64(id), replies[0].Count, target, m.ConfigChangeID)
-		if err != nil {
+		if err := h.addMember(ctx, id, target, m); err != nil {
 			return err
 		}
 	} else if err := h.nh.SyncRequestDeleteReplica(ctx, uint64(id), has, m.ConfigChangeID); err != nil {
 		return err
 	}
 	return h.noteMembers(ctx, id)
+}
+
+// addMember adds a replica on a node, under a number that no replica of the queue had, to the members as they were in m.
+func (h *Host) addMember(ctx context.Context, id meta.QueueID, target string, m *dragonboat.Membership) error {
+	replies, err := h.Do(ctx, meta.Command{Op: meta.OpAllotReplica, Queue: meta.Queue{ID: id}})
+	if err != nil {
+		return err
+	}
+	if replies[0].Reason != meta.ReasonOK {
+		return ErrNoQueue
+	}
+	return h.nh.SyncRequestAddReplica(ctx, uint64(id), replies[0].Count, target, m.ConfigChangeID)
+}
+
+// replaceMember gives a node a new replica in place of its damaged one. The old one is forgotten by a change of members, so a majority has all that was confirmed; and only while so many of the others are up
+// that they are a majority without it, so that the queue goes on in between.
+func (h *Host) replaceMember(ctx context.Context, g *group, c change) error {
+	id := g.id
+	if c.node == h.node {
+		if err := h.handOver(ctx, g); err != nil {
+			return err
+		}
+		return h.changeMember(ctx, id, c)
+	}
+	target, ok := h.target(c.node)
+	if !ok || !h.up(c.node) {
+		return ErrNoNode
+	}
+	m, err := h.nh.SyncGetShardMembership(ctx, uint64(id))
+	if err != nil {
+		return err
+	}
+	if m.Nodes[c.replica] == target {
+		if up := len(g.running(g.upOthers(c.node))); up <= (len(m.Nodes)-1)/2 {
+			return ErrFewMembers
+		}
+		if err := h.nh.SyncRequestDeleteReplica(ctx, uint64(id), c.replica, m.ConfigChangeID); err != nil {
+			return err
+		}
+		if m, err = h.nh.SyncGetShardMembership(ctx, uint64(id)); err != nil {
+			return errors.Join(err, h.noteMembers(ctx, id))
+		}
+	}
+	for _, t := range m.Nodes {
+		if t == target {
+			return h.noteMembers(ctx, id) // it has a new one
+		}
+	}
+	return errors.Join(h.addMember(ctx, id, target, m), h.noteMembers(ctx, id))
+}
+
+// upOthers returns the nodes of the members that are up, but for one.
+func (g *group) upOthers(but meta.NodeID) []meta.NodeID {
+	return slices.DeleteFunc(append(g.upMembers(), g.host.node), func(n meta.NodeID) bool { return n == but })
 }
 
 // handOver gives the leadership of a queue to another member and returns when this node leads no more: a leader that removed itself would leave the others without one until they miss it.
@@ -324,8 +393,8 @@ type ReplicaStatus struct {
 	Node meta.NodeID
 	// Up tells whether the node answered; the rest is only known then.
 	Up bool
-	// State is leader, follower, parked or, while it comes up, starting.
-	State                string
+	// State is leader, follower, parked, while it comes up starting, or with damaged files quarantined; Reason says what is damaged then.
+	State, Reason        string
 	Term                 uint64
 	Applied, Checkpoint  uint64
 	Messages, ReadyBytes uint64
@@ -353,6 +422,9 @@ func (h *Host) Replicas(ctx context.Context, id meta.QueueID) ([]ReplicaStatus, 
 		if err == nil {
 			r := codec.NewReader(answer)
 			st.State, st.Term, st.Applied, st.Checkpoint, st.Messages, st.ReadyBytes = r.String(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
+			if r.Len() > 0 { // older versions do not tell
+				st.Reason = r.String()
+			}
 			st.Up = r.Err() == nil
 		}
 		list = append(list, st)
@@ -369,14 +441,20 @@ func (h *Host) serveReplica(request []byte) ([]byte, error) {
 	}
 	st, state := QueueStatus{}, "follower"
 	g, ok := s.runner().(*group)
+	d := s.isDamaged()
 	if ok {
 		st = g.status()
+	} else if d != nil {
+		state = stateQuarantined
 	} else if parked := s.parked(); parked != nil {
 		parked.status(&st)
 	} else {
 		return codec.AppendString(nil, "parked"), errors.New("no replica runs here")
 	}
+	reason := ""
 	switch {
+	case d != nil:
+		state, reason = stateQuarantined, d.reason
 	case g == nil:
 		state = "parked"
 	case st.State == StateStarting:
@@ -388,5 +466,8 @@ func (h *Host) serveReplica(request []byte) ([]byte, error) {
 	for _, n := range []uint64{st.Term, st.Applied, st.Checkpoint, st.Counts.Ready + st.Counts.Unacked, st.Counts.ReadyBytes} {
 		dst = codec.AppendUvarint(dst, n)
 	}
-	return dst, nil
+	return codec.AppendString(dst, reason), nil
 }
+
+// stateQuarantined is a replica whose files are damaged: it serves nobody and is replaced by a new one, if the queue has other members.
+const stateQuarantined = "quarantined"

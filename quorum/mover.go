@@ -243,8 +243,8 @@ func (v *mover) targets(cat *Catalogue, q *meta.Queue, p *queue.Parcel) (targets
 // letter makes the dead letter of a parcel as a survey says; without one, when the queue has nowhere to send its dead letters any more, a letter that has its targets already keeps its exchange and
 // key. It is nil if its body cannot be read.
 func (v *mover) letter(q *meta.Queue, p *queue.Parcel, s *deathSurvey) *message.Letter {
-	envelope := v.run.core().read(p.Seq)
-	if envelope == nil {
+	envelope, err := v.run.core().read(p.Seq)
+	if envelope == nil || err != nil {
 		return nil
 	}
 	if p.Reason == queue.ReasonRelayed {

@@ -10,7 +10,6 @@ import (
 	"github.com/warrenmq/warren/internal/codec"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
-	"github.com/warrenmq/warren/storage"
 )
 
 // A queue that nobody uses is parked: its replicas stop, and start again when somebody wants something of it (PROTOCOL 9, docs/adr/0015). The leader sees to it. It holds back what would go into the log,
@@ -113,10 +112,7 @@ func (h *Host) park(g *group) {
 	if err == nil {
 		return
 	}
-	if isFatal(err) {
-		h.report(err)
-		return
-	}
+	g.diskFailed(err)
 	h.log.Debug("a queue could not be parked", "queue", uint64(g.id), "error", err)
 	g.letGo()
 }
@@ -325,20 +321,16 @@ func (h *Host) serveRest(request []byte) ([]byte, error) {
 		return nil, errWanted
 	}
 	if r == nil {
-		return nil, h.orReport(g.saveAll(index))
+		err := g.saveAll(index)
+		g.diskFailed(err)
+		return nil, err
 	}
 	if g.disk.index.Load() != index {
 		return nil, errWanted
 	}
-	return nil, h.orReport(h.putToRest(g, r))
-}
-
-// orReport returns an error, after the node was told if it must stop.
-func (h *Host) orReport(err error) error {
-	if err != nil && isFatal(err) {
-		h.report(err)
-	}
-	return err
+	err := h.putToRest(g, r)
+	g.diskFailed(err)
+	return nil, err
 }
 
 // restRemote is told that a queue that another node serves is parked there.
@@ -380,21 +372,6 @@ func (h *Host) wakeAgain(id meta.QueueID, ended <-chan struct{}) bool {
 		return false
 	}
 	return true
-}
-
-// verifyRested holds the log of a replica that rested against where it ended.
-func (h *Host) verifyRested(id meta.QueueID, r *rested) error {
-	if r == nil {
-		return nil
-	}
-	log, err := h.nh.GetLogReader(uint64(id))
-	if err != nil {
-		return err
-	}
-	if _, last := log.GetRange(); last < r.index {
-		return &storage.CorruptError{File: logDir(h), OffsetBytes: -1, Reason: "the Raft log of a parked queue is shorter than it was: a file below is damaged"}
-	}
-	return nil
 }
 
 // seekLeader starts the other members' replicas again when this one hears of no leader for long: they may have stopped without it. It is called by the host's ticker.

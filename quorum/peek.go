@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
@@ -44,7 +45,8 @@ type Seen struct {
 }
 
 // Peek looks at messages in this node's replica of a queue, which is started if it sleeps; nothing changes by it. visit gets them in order, as of one moment, until it returns false; position counts
-// from the head, the envelope must not be kept. A message whose body left the disk since that moment is passed over; a look behind a place shows it without an envelope. The errors are ErrNoQueue, ErrNotHere, ErrClosed and that of ctx.
+// from the head, the envelope must not be kept. A message whose body left the disk since that moment is passed over; a look behind a place shows it without an envelope. The errors are ErrNoQueue,
+// ErrNotHere, ErrClosed, that of ctx and that of a body that cannot be read.
 func (h *Host) Peek(ctx context.Context, id meta.QueueID, look Look, visit func(position int, m *queue.Peeked, envelope []byte) bool) (Seen, error) {
 	run, err := h.running(ctx, id)
 	if err != nil {
@@ -58,7 +60,9 @@ func (h *Host) Peek(ctx context.Context, id meta.QueueID, look Look, visit func(
 	for i := range messages {
 		env := envelopes[i]
 		if env == nil {
-			env = r.read(messages[i].Seq)
+			if env, err = r.read(messages[i].Seq); err != nil {
+				return seen, fmt.Errorf("quorum: message %d of the queue cannot be read: %w", messages[i].Seq, err)
+			}
 		}
 		envelopes[i] = nil
 		if (env != nil || look.Behind != nil) && !visit(look.Offset+i, &messages[i], env) {

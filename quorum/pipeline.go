@@ -326,14 +326,19 @@ func (p *pipeline) check(nowMillis int64) {
 
 // start is called when the queue serves: the pipeline attaches and sends what waits. It reports whether t serves.
 func (p *pipeline) start(t target) bool {
-	p.mu.Lock()
-	p.target = t
-	p.mu.Unlock()
+	p.sendTo(t)
 	if !p.attachTo(t) {
 		return false
 	}
 	p.resend()
 	return true
+}
+
+// sendTo has batches go to t from now on.
+func (p *pipeline) sendTo(t target) {
+	p.mu.Lock()
+	p.target = t
+	p.mu.Unlock()
 }
 
 // attachTo has t serve this node from now on.
@@ -654,6 +659,9 @@ func (p *pipeline) end(q *meta.Queue) {
 	}
 	p.finish(code, true)
 }
+
+// takeDown is called when this node's replica, the only one, is damaged: nothing that waits is known to be stored, and consumers are cancelled.
+func (p *pipeline) takeDown() { p.finish(queue.CodeUnavailable, true) }
 
 // fail is called when this node's boot was declared dead: nothing that waits is known to be stored.
 func (p *pipeline) fail() { p.finish(queue.CodeUnavailable, false) }

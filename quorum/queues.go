@@ -118,14 +118,30 @@ func (h *Host) startGroup(s *slot) {
 	ended := s.ended
 	s.run, s.rested, s.wakeAt, s.ended = g, nil, 0, nil
 	s.mu.Unlock()
-	if !h.wakeAgain(s.q.ID, ended) {
+	if !h.wakeAgain(g.id, ended) {
+		return
+	}
+	d, err := h.makeRoom(g.id, g.replicaID)
+	known := d != nil
+	if err == nil && d == nil {
+		if err = g.load(); isDamage(err) {
+			d, err = h.newDamage(g.replicaID, err), nil
+		}
+	}
+	switch {
+	case d != nil:
+		h.damagedAtStart(s, g, d, known)
+		return
+	case err != nil:
+		g.disk.close()
+		h.report(err)
 		return
 	}
 	if err := g.start(); err != nil {
 		select {
 		case <-h.closed:
 		default:
-			h.log.Error("a queue cannot start", "queue", s.q.Name, "vhost", s.q.VHost, "id", uint64(s.q.ID), "error", err)
+			h.log.Error("a queue cannot start", "queue", g.q.Name, "vhost", g.q.VHost, "id", uint64(g.id), "error", err)
 		}
 		return
 	}
@@ -143,11 +159,18 @@ func (h *Host) serve(id meta.QueueID, t target) {
 	if run := s.runner(); run != t {
 		return // replaced meanwhile
 	}
+	g, own := t.(*group)
+	if own && g.isDamaged() != nil {
+		s.pipe.sendTo(g)
+		s.goAway(g)
+		s.pipe.resend()
+		return
+	}
 	s.goAway(nil)
 	if s.pipe.start(t) {
 		return
 	}
-	if g, ok := t.(*group); ok {
+	if own {
 		s.goAway(g)
 		h.later(limits.AttachMillis*time.Millisecond, func() { h.serve(id, g) })
 	}
@@ -222,7 +245,7 @@ func (h *Host) sweepUnknown(id meta.QueueID) {
 		}
 		return
 	}
-	if err := quarantineQueueDir(h, id); err != nil {
+	if _, err := quarantineQueueDir(h, id); err != nil {
 		h.log.Error("data of an unknown queue cannot be set aside", "id", uint64(id), "error", err)
 		return
 	}
@@ -283,7 +306,7 @@ func (h *Host) remove(q *meta.Queue) {
 	s := v.(*slot)
 	s.mu.Lock()
 	s.gone = true
-	run, parked, ended := s.run, s.rested != nil, s.ended
+	run, parked, ended, d := s.run, s.rested != nil, s.ended, s.damage
 	s.mu.Unlock()
 	if run != nil {
 		run.close()
@@ -292,20 +315,24 @@ func (h *Host) remove(q *meta.Queue) {
 	replicaID := uint64(0)
 	if g, ok := run.(*group); ok {
 		replicaID, ended = g.replicaID, g.closed
+	} else if d != nil {
+		replicaID = d.replica
 	} else if m, member := q.MemberOn(h.node); member && parked {
 		replicaID = m.Replica
 	}
 	if replicaID != 0 {
-		h.dropReplica(q.ID, replicaID, ended)
+		h.dropReplica(q.ID, replicaID, ended, make(chan struct{}))
 	}
 }
 
-// dropReplica stops a replica that is of no use any more and removes what it kept.
-func (h *Host) dropReplica(id meta.QueueID, replicaID uint64, ended <-chan struct{}) {
+// dropReplica stops a replica that is of no use any more and removes what it kept; done is closed then.
+func (h *Host) dropReplica(id meta.QueueID, replicaID uint64, ended <-chan struct{}, done chan<- struct{}) {
 	h.workers.Add(1)
 	go func() {
 		defer h.workers.Done()
-		h.removeData(id, replicaID, ended)
+		if h.removeData(id, replicaID, ended) {
+			close(done)
+		}
 	}()
 }
 
@@ -376,26 +403,35 @@ func (h *Host) neverUsed(q *meta.Queue) bool {
 	return member && !hasQueueDir(h, q.ID)
 }
 
-// removeData stops a replica of a deleted queue and removes what it kept; ended is closed at the end of the replica, and nil if that was not started. If the node stops before the end, the next start goes on (sweepUnknown).
-func (h *Host) removeData(id meta.QueueID, replicaID uint64, ended <-chan struct{}) {
+// removeData stops a replica of a deleted queue and removes what it kept; ended is closed at the end of the replica, and nil if that was not started. If the node stops before the end, which is reported
+// with false, the next start goes on (sweepUnknown).
+func (h *Host) removeData(id meta.QueueID, replicaID uint64, ended <-chan struct{}) bool {
+	if !h.removeLog(id, replicaID, ended) {
+		return false
+	}
+	if err := removeQueueDir(h, id); err != nil {
+		h.log.Warn("data of a deleted queue cannot be removed", "id", uint64(id), "error", err)
+	}
+	return true
+}
+
+// removeLog stops a replica and removes its log; ended is as for removeData. False: the node stops.
+func (h *Host) removeLog(id meta.QueueID, replicaID uint64, ended <-chan struct{}) bool {
 	if err := h.nh.StopReplica(uint64(id), replicaID); err == nil && ended != nil {
 		select {
 		case <-ended:
 		case <-h.closed:
-			return
+			return false
 		}
 	}
 	for {
 		err := h.nh.RemoveData(uint64(id), replicaID)
 		if err == nil {
-			break
+			return true
 		}
 		if errors.Is(err, dragonboat.ErrClosed) || h.wait(limits.GapRetryMillis*time.Millisecond, nil) != nil {
-			return
+			return false
 		}
-	}
-	if err := removeQueueDir(h, id); err != nil {
-		h.log.Warn("data of a deleted queue cannot be removed", "id", uint64(id), "error", err)
 	}
 }
 
@@ -522,6 +558,9 @@ func (h *Host) running(ctx context.Context, id meta.QueueID) (runner, error) {
 				return r, nil
 			}
 		case *group:
+			if d := r.isDamaged(); d != nil && !h.hasOthers(r.q) {
+				return nil, fmt.Errorf("%w: its only replica is damaged: %s", ErrNoLeader, d.reason)
+			}
 			select {
 			case <-r.started:
 				return r, nil

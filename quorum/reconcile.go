@@ -88,19 +88,25 @@ func (h *Host) reshape(q *meta.Queue) {
 	s := v.(*slot)
 	s.mu.Lock()
 	s.q = q
-	run := s.run
 	s.mu.Unlock()
 	s.pipe.all.follow(q)
-	_, member := q.MemberOn(h.node)
+	h.replaced(s, q)
+	s.mu.Lock()
+	run, d := s.run, s.damage
+	s.mu.Unlock()
+	m, member := q.MemberOn(h.node)
 	switch run := run.(type) {
 	case *remote:
-		if member {
+		if member && d == nil {
 			h.starter.add(h, s, true)
 		}
 	case *group:
 		switch {
 		case !member:
 			h.dismiss(s, run)
+		case m.Replica != run.replicaID: // both changes were heard of at once
+			h.dismiss(s, run)
+			h.starter.add(h, s, true)
 		case run.leads():
 			h.configurer.add(run)
 		}
@@ -121,11 +127,12 @@ func (h *Host) dismiss(s *slot, g *group) {
 		return
 	}
 	r := newRemote(h, s.q)
-	s.run = r
+	done := make(chan struct{})
+	s.run, s.ended = r, done
 	s.mu.Unlock()
 	g.close()
 	r.find()
-	h.dropReplica(g.id, g.replicaID, g.closed)
+	h.dropReplica(g.id, g.replicaID, g.closed, done)
 }
 
 // sweepParked removes the data of a parked replica that is no member any more. A later one here waits for that.
@@ -234,7 +241,7 @@ func (h *Host) reborn(n *meta.Node) {
 func (h *Host) renewSlot(id any, old *slot) {
 	old.mu.Lock()
 	run, gone, q := old.run, old.gone, old.q
-	next := &slot{host: h, q: q, pipe: newPipeline(h, q.ID), rested: old.rested, wakeAt: old.wakeAt, ended: old.ended}
+	next := &slot{host: h, q: q, pipe: newPipeline(h, q.ID), rested: old.rested, wakeAt: old.wakeAt, ended: old.ended, damage: old.damage}
 	old.mu.Unlock()
 	next.pipe.all.follow(q)
 	g, replica := run.(*group)
@@ -357,6 +364,9 @@ func (h *Host) reconciler() {
 		}
 		left := limits.GrowAtOnce
 		h.slots.Range(func(_, v any) bool {
+			if h.replaceDamaged(v.(*slot)) {
+				left--
+			}
 			if g, ok := v.(*slot).runner().(*group); ok && g.leads() && h.grow(g) {
 				left--
 			}
@@ -401,7 +411,7 @@ func (h *Host) grow(g *group) bool {
 	}
 	for _, m := range q.Members {
 		if n := v.Node(m.Node); n != nil && n.Replaced { // its disk is gone: another replica takes the place
-			if err := h.changeMember(h.life, g.id, m.Node, removeMember); err != nil {
+			if err := h.changeMember(h.life, g.id, change{node: m.Node, what: removeMember}); err != nil {
 				h.log.Debug("a replica of a replaced node could not be removed yet", "queue", q.Name, "error", err)
 			}
 			return true
@@ -421,7 +431,7 @@ func (h *Host) grow(g *group) bool {
 	if len(q.Members) >= replicasWanted(q, alive) || len(free) == 0 {
 		return false
 	}
-	err := h.changeMember(h.life, g.id, free[int(g.id)%len(free)], addMember)
+	err := h.changeMember(h.life, g.id, change{node: free[int(g.id)%len(free)], what: addMember})
 	if err != nil {
 		h.log.Debug("a queue could not grow yet", "queue", q.Name, "error", err)
 	}

@@ -27,6 +27,8 @@ type replica struct {
 	served  []*attachment
 	opened  bool                 // its state is loaded
 	failure *invariant.Violation // what stopped this replica for good
+	damage  *damage              // its files are damaged: it serves nobody
+	rotten  func(error)          // is told of damage that a read meets; nil for a local runner
 
 	effects []queue.Effect
 	evs     []event
@@ -198,8 +200,9 @@ func (r *replica) release(from, to queue.Seq) {
 	}
 }
 
-// read returns the envelope of a message wherever it is, nil if the message left the queue. Called without r.mu, never by apply.
-func (r *replica) read(seq queue.Seq) []byte {
+// read returns the envelope of a message wherever it is, nil without an error if the message left the queue. After an error the replica has been told; a later try may do, here or elsewhere. Called without
+// r.mu, never by apply.
+func (r *replica) read(seq queue.Seq) ([]byte, error) {
 	r.mu.Lock()
 	env := r.bodies.get(seq)
 	var store *segment.Store
@@ -208,7 +211,7 @@ func (r *replica) read(seq queue.Seq) []byte {
 	}
 	r.mu.Unlock()
 	if env != nil || store == nil {
-		return env
+		return env, nil
 	}
 	if mutant == mutantNeighboursBody && store.Has(uint64(seq+1)) {
 		seq++
@@ -219,14 +222,17 @@ func (r *replica) read(seq queue.Seq) []byte {
 		left := !r.m.Has(seq)
 		r.mu.Unlock()
 		if left { // since we looked for it in memory
-			return nil
+			return nil, nil
 		}
 	}
 	if err != nil {
 		r.log.Error("a message cannot be read from disk", "queue", uint64(r.id), "seq", uint64(seq), "error", err)
-		return nil
+		if r.rotten != nil {
+			r.rotten(err)
+		}
+		return nil, err
 	}
-	return env
+	return env, nil
 }
 
 // serve begins to serve a pipeline: at one applied index it takes what the node lacks and everything later follows in log order (PROTOCOL 2, Attach). An older attachment of the same node
@@ -240,6 +246,10 @@ func (r *replica) serve(req attachRequest, to sink) *attachment {
 		return nil
 	}
 	r.mu.Lock()
+	if r.damage != nil {
+		r.mu.Unlock()
+		return nil
+	}
 	for _, old := range r.served {
 		if old.node == a.node && (old.boot > a.boot || old.boot == a.boot && old.n > a.n) {
 			r.mu.Unlock()
@@ -265,7 +275,10 @@ func (r *replica) serve(req attachRequest, to sink) *attachment {
 	}
 	r.served = append(kept, a)
 	r.mu.Unlock()
-	a.warm(deliveries)
+	if !a.warm(deliveries) {
+		r.detach(a)
+		return nil
+	}
 	to.synced(st, deliveries, index)
 	return a
 }
@@ -278,7 +291,7 @@ func (r *replica) reach(index uint64) bool {
 	deadline := time.Now().Add(limits.AttachMillis * time.Millisecond)
 	for pause := time.Millisecond; ; pause = min(2*pause, limits.GapRetryMillis*time.Millisecond) {
 		r.mu.Lock()
-		reached, failed := r.applied >= index, r.failure != nil
+		reached, failed := r.applied >= index, r.failure != nil || r.damage != nil
 		r.mu.Unlock()
 		if reached || failed || time.Now().After(deadline) {
 			return reached
@@ -322,7 +335,7 @@ func (r *replica) isOwed() bool {
 func (r *replica) serves() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.opened && r.failure == nil
+	return r.opened && r.failure == nil && r.damage == nil
 }
 
 // counts returns the queue's numbers.

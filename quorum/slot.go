@@ -26,6 +26,7 @@ type slot struct {
 	wakeAt int64
 	ended  <-chan struct{}
 	away   *remote // the leader's replica while the node's own is behind
+	damage *damage // what is wrong with the files of this node's replica; nil if nothing is known to be
 }
 
 // goAway has the leader's replica serve this node instead of its own one, g, which is behind; nil ends that.

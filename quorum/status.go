@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"hash/fnv"
 	"slices"
 
 	"github.com/warrenmq/warren/meta"
@@ -94,6 +95,9 @@ func (g *group) status() QueueStatus {
 	if g.failure != nil {
 		st.State, st.Reason = StateDown, g.failure.Reason
 	}
+	if g.damage != nil && len(st.Members) == 1 {
+		st.State, st.Reason = StateDown, g.damage.reason
+	}
 	g.mu.Unlock()
 	st.Checkpoint, st.DiskBytes = g.disk.sizes()
 	return st
@@ -116,4 +120,22 @@ func (h *Host) present(id meta.QueueID) runner {
 		return v.(*slot).runner()
 	}
 	return nil
+}
+
+// StateHash sums up this node's replica of a queue, with the body of every message in it, as of the log entry applied. Equal replicas have equal sums. It reads all bodies: it is for those who compare replicas,
+// on a queue that nobody uses meanwhile. The errors are ErrNotHere and that of a body that cannot be read.
+func (h *Host) StateHash(id meta.QueueID) (applied, hash uint64, err error) {
+	g, ok := h.present(id).(*group)
+	if !ok || !g.serves() {
+		return 0, 0, ErrNotHere
+	}
+	g.mu.Lock()
+	c := g.cut()
+	g.mu.Unlock()
+	defer g.unpin(c)
+	sum := fnv.New64a()
+	if err := c.write(sum, &g.replica); err != nil {
+		return 0, 0, err
+	}
+	return c.index, sum.Sum64(), nil
 }

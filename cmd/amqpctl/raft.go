@@ -33,7 +33,7 @@ func raftStatusCommand(std streams) *cli.Command {
 	return &cli.Command{
 		Name: "status", Aliases: []string{"show"}, Usage: "show the replicas of a queue: who leads, who follows, how far each one is", ArgsUsage: "QUEUE",
 		Description: "With -o json the rows of GET /api/queues/quorum/VHOST/QUEUE/status. A replica that does not answer is shown as nodedown or noproc, all replicas of a queue that nothing\n" +
-			"wanted yet as parked; the exit code is 0 also then.\n\n" + examples("raft status orders"),
+			"wanted yet as parked, one whose files are damaged as quarantined, with what is damaged below the table: it is replaced by a new one if there are others; the exit code is 0 also then.\n\n" + examples("raft status orders"),
 		Action: func(c *cli.Context) error {
 			s, queue, err := oneName(c, std, queueNoun)
 			if err != nil {
@@ -54,7 +54,17 @@ func raftStatusCommand(std streams) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return replicaTable(rows).Write(s.out, s.tableOptions())
+			if err := replicaTable(rows).Write(s.out, s.tableOptions()); err != nil {
+				return err
+			}
+			for _, row := range rows {
+				if reason := row.Text("Reason"); reason != "" {
+					if _, err := fmt.Fprintf(s.out, "%s: %s\n", row.Text(keyNode), reason); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,7 +15,7 @@ import (
 )
 
 // TestDamagedFilesAreNoticed flips one bit in the middle of each file of a stopped broker, one at a time, each in a copy of the directory. A broker may
-// refuse to start, with exit code 65 and one line that names a file of the directory, or it may start and have every message. It may not start and
+// refuse to start, with exit code 65 and one line that names a file of the directory, or it may start and have every message, but for those of a queue that is down and says why. It may not start and
 // have lost some, nor die of it in another way.
 func TestDamagedFilesAreNoticed(t *testing.T) {
 	s := stopped(t)
@@ -61,11 +62,39 @@ func (s *stage) damaged(t *testing.T, file string) {
 		s.refused(t, b, dir, refusalTimeout)
 		return
 	}
-	// A queue's log is judged when the queue starts, which it does behind the port's back.
-	if err := keptIn(b); err != nil {
+	// What is wrong with the files of one queue takes down no other one; what a queue has in the log is judged when the queue starts, which it does behind the port's back.
+	down := 0
+	for i := range keptQueues {
+		err := keptIn(b, i)
+		if err == nil {
+			continue
+		}
 		t.Logf("the broker started and %v", err)
-		s.refused(t, b, dir, refusalTimeout)
+		if reason := downReason(b, keptQueues[i].name); !b.Running() || !strings.Contains(reason, dir) {
+			t.Logf("its state tells %q", reason)
+			s.refused(t, b, dir, refusalTimeout)
+			return
+		}
+		down++
 	}
+	if down == len(keptQueues) {
+		t.Errorf("one file of the directory takes down all queues")
+	}
+}
+
+// downReason is why a queue is down, as the API tells; empty if it is not.
+func downReason(b *harness.Broker, name string) string {
+	a, err := b.TryAPI("GET", harness.Path("queues", "/", name), nil)
+	var q struct {
+		State string `json:"state"`
+		Raft  struct {
+			Reason string `json:"reason"`
+		} `json:"raft"`
+	}
+	if err != nil || json.Unmarshal(a.Body, &q) != nil || q.State != "down" {
+		return ""
+	}
+	return q.Raft.Reason
 }
 
 // refused checks that the broker ends with one line that names a file below dir.
@@ -81,8 +110,8 @@ func (s *stage) refused(t *testing.T, b *harness.Broker, dir string, timeout tim
 	}
 }
 
-// keptIn wants all kept messages in another broker that has a copy of the files.
-func keptIn(b *harness.Broker) error {
+// keptIn wants all kept messages of a queue in another broker that has a copy of the files.
+func keptIn(b *harness.Broker, i int) error {
 	conn, err := harness.Dial(b.AMQPURL())
 	if err != nil {
 		return err
@@ -92,22 +121,21 @@ func keptIn(b *harness.Broker) error {
 	if err != nil {
 		return err
 	}
-	for _, q := range keptQueues {
-		seen := map[string]bool{}
-		for range keptCount {
-			d, ok, err := ch.Get(q.name, true)
-			if err != nil || !ok {
-				return fmt.Errorf("queue %s gave %d messages of %d (%v)", q.name, len(seen), keptCount, err)
-			}
-			id, err := totalqueue.Decode(d.Body)
-			if err != nil {
-				return fmt.Errorf("queue %s: %w", q.name, err)
-			}
-			seen[id.String()] = true
+	q := keptQueues[i]
+	seen := map[string]bool{}
+	for range keptCount {
+		d, ok, err := ch.Get(q.name, true)
+		if err != nil || !ok {
+			return fmt.Errorf("queue %s gave %d messages of %d (%v)", q.name, len(seen), keptCount, err)
 		}
-		if len(seen) != keptCount {
-			return fmt.Errorf("queue %s gave %d different messages, want %d", q.name, len(seen), keptCount)
+		id, err := totalqueue.Decode(d.Body)
+		if err != nil {
+			return fmt.Errorf("queue %s: %w", q.name, err)
 		}
+		seen[id.String()] = true
+	}
+	if len(seen) != keptCount {
+		return fmt.Errorf("queue %s gave %d different messages, want %d", q.name, len(seen), keptCount)
 	}
 	return nil
 }
