@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,9 +17,10 @@ import (
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/segment"
+	"github.com/warrenmq/warren/storage/wal"
 )
 
-// damage is what is wrong with the files of one replica. A replica that has members to be rebuilt from is never started again under its id once that was noticed: the file damageName in the queue's folder
+// damage is what is wrong with the files of one replica. A replica that has members to be rebuilt from is never started again under its id once that was noticed: the file damaged-REPLICA in the queue's folder
 // says so for as long as the folder is there, and what a person wants to know when it has been set aside. See docs/adr/0017.
 type damage struct {
 	replica uint64
@@ -29,7 +31,7 @@ type damage struct {
 }
 
 const (
-	damageName     = "damaged"
+	damagePrefix   = "damaged-"
 	damageBytesMax = 4 << 10
 	damageTitle    = "warren damaged replica\n"
 	// damageReasonBytesMax cuts reasons, which name paths.
@@ -40,6 +42,10 @@ const (
 func isDamage(err error) bool {
 	var corrupt *storage.CorruptError
 	return errors.As(err, &corrupt)
+}
+
+func damageName(dir string, replica uint64) string {
+	return filepath.Join(dir, damagePrefix+strconv.FormatUint(replica, 10))
 }
 
 // encode is text, with its checksum in the last line.
@@ -77,12 +83,12 @@ func (d *damage) write(fsys storage.FS, dir string) error {
 	if err := storage.EnsureDir(fsys, dir); err != nil {
 		return err
 	}
-	return storage.WriteFile(fsys, filepath.Join(dir, damageName), d.encode())
+	return storage.WriteFile(fsys, damageName(dir, d.replica), d.encode())
 }
 
-// loadDamage reads what a queue's folder says; nil without an error if no damage was noticed.
-func loadDamage(fsys storage.FS, dir string) (*damage, error) {
-	name := filepath.Join(dir, damageName)
+// loadDamage reads what a queue's folder says of a replica; nil without an error if no damage was noticed.
+func loadDamage(fsys storage.FS, dir string, replica uint64) (*damage, error) {
+	name := damageName(dir, replica)
 	src, err := storage.ReadFile(fsys, name, damageBytesMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -385,29 +391,76 @@ func (h *Host) setAside(id meta.QueueID, replica uint64, ended <-chan struct{}) 
 
 // makeRoom readies a queue's folder for a replica: it returns the damage that keeps the replica from starting, if that is known. What another replica left there is set aside: a new one begins with nothing.
 func (h *Host) makeRoom(id meta.QueueID, replica uint64) (*damage, error) {
-	dir := queueDir(h, id)
-	d, err := loadDamage(h.fs, dir)
+	d, err := loadDamage(h.fs, queueDir(h, id), replica)
 	if isDamage(err) {
 		return h.newDamage(replica, err), nil
 	}
-	if err != nil {
-		return nil, err
+	if d != nil || err != nil || h.hasLog(id, replica) {
+		return d, err
 	}
-	if d != nil && d.replica == replica {
-		return d, nil
-	}
-	if d == nil && (h.hasLog(id, replica) || !hasQueueDir(h, id)) {
-		return nil, nil
-	}
-	if d != nil {
-		if err := h.nh.RemoveData(uint64(id), d.replica); err != nil {
-			return nil, err
+	return nil, h.setFormerAside(id, replica)
+}
+
+// setFormerAside moves what other replicas than one left in a queue's folder to the quarantine, and removes their logs.
+func (h *Host) setFormerAside(id meta.QueueID, replica uint64) error {
+	for _, g := range h.wal.Groups() {
+		if g.Shard == uint64(id) && g.Replica != replica {
+			if err := h.nh.RemoveData(g.Shard, g.Replica); err != nil {
+				return err
+			}
 		}
+	}
+	if names, err := h.fs.List(queueDir(h, id)); err != nil || len(names) == 0 {
+		return nil // there is nothing
 	}
 	to, err := quarantineQueueDir(h, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h.log.Warn("what a former replica of a queue left was set aside", "id", uint64(id), "directory", to)
-	return nil, nil
+	return nil
+}
+
+// sweepDamaged sets aside what a damaged replica left, if this node has no replica of the queue any more.
+func (h *Host) sweepDamaged(s *slot) {
+	id := s.queue().ID
+	names, _ := h.fs.List(queueDir(h, id)) // none if there is nothing
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, damagePrefix) }) {
+		return
+	}
+	done := make(chan struct{})
+	s.mu.Lock()
+	if _, member := s.q.MemberOn(h.node); member || s.ended != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.ended = done
+	s.mu.Unlock()
+	if err := h.setFormerAside(id, 0); err != nil {
+		h.log.Error("the files of a damaged replica cannot be set aside", "id", uint64(id), "error", err)
+		return
+	}
+	close(done)
+}
+
+// noteLost is told by the log of replicas that it lost records of. They must not start again, as what they voted and acknowledged may be lost; their queues' folders say so before the log forgets them. A copy of the
+// log goes to the quarantine. Without the catalogue's records the node itself is not what it was.
+func (h *Host) noteLost(lost []wal.Lost) error {
+	for _, l := range lost {
+		if l.Shard == catalogueShard {
+			return l.Err
+		}
+	}
+	to := filepath.Join(quarantineDir(h), fmt.Sprintf("wal-%d", h.clock.nowMillis()))
+	if err := storage.CopyDir(h.fs, logDir(h), to, wal.IsLogFile); err != nil {
+		return fmt.Errorf("the damaged Raft log cannot be copied to %s: %w", to, err)
+	}
+	for _, l := range lost {
+		d := h.newDamage(l.Replica, l.Err)
+		if err := d.write(h.fs, queueDir(h, meta.QueueID(l.Shard))); err != nil {
+			return err
+		}
+		h.log.Error("the Raft log has lost records of a queue's replica", "id", l.Shard, "replica", l.Replica, "reason", d.reason, "copy", to)
+	}
+	return nil
 }

@@ -109,6 +109,7 @@ func (h *Host) startGroup(s *slot) {
 	m, ok := s.q.MemberOn(h.node)
 	if !ok {
 		s.mu.Unlock()
+		h.sweepDamaged(s)
 		return
 	}
 	g := newGroup(h, s.q, m.Replica, h.log)

@@ -100,3 +100,49 @@ func ReadFull(f File, buf []byte, offset int64) error {
 	}
 	return err
 }
+
+// CopyDir makes a durable copy of those files of a directory whose names want takes; its folders are left out.
+func CopyDir(fsys FS, from, to string, want func(name string) bool) error {
+	if err := EnsureDir(fsys, to); err != nil {
+		return err
+	}
+	names, err := fsys.List(from)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !want(name) {
+			continue
+		}
+		if err := copyFile(fsys, filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	return Fatal(fsys.SyncDir(to))
+}
+
+// copyStepBytes is how much of a file is in memory while it is copied.
+const copyStepBytes = 1 << 20
+
+func copyFile(fsys FS, from, to string) error {
+	src, err := fsys.Open(from)
+	if err != nil {
+		return err
+	}
+	dst, err := fsys.Create(to)
+	if err != nil {
+		return errors.Join(err, src.Close())
+	}
+	size, err := src.Size()
+	buf := make([]byte, min(size, copyStepBytes))
+	for at := int64(0); err == nil && at < size; at += int64(len(buf)) {
+		buf = buf[:min(size-at, int64(len(buf)))]
+		if err = ReadFull(src, buf, at); err == nil {
+			_, err = dst.WriteAt(buf, at)
+		}
+	}
+	if err == nil {
+		err = Fatal(dst.Sync())
+	}
+	return errors.Join(err, dst.Close(), src.Close())
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage/storagetest"
+	"github.com/warrenmq/warren/storage/wal"
 )
 
 // files lists the files below a directory of a disk, with a suffix.
@@ -108,7 +109,7 @@ func TestDamagedReplicaStopsItsNode(t *testing.T) {
 				n.Start()
 				c.Until(15*time.Second, "the replica is replaced", func() bool { return c.replicaOf(q, n) > 3 })
 				c.sameState(q)
-				if kept := files(n.disk, "/data/quarantine", "damaged"); len(kept) != 1 {
+				if kept := files(n.disk, "/data/quarantine", "damaged-"+fmt.Sprint(n.ID)); len(kept) != 1 {
 					c.T.Errorf("set aside: %v", kept)
 				}
 				if got := c.replicaOf(other, n); got != uint64(n.ID) {
@@ -257,5 +258,60 @@ func TestMissingCheckpointIsNotMissed(t *testing.T) {
 			st, _ := n.Host().QueueStatus(q)
 			return st.State == quorum.StateDown && strings.HasSuffix(st.Reason, "is missing")
 		})
+	})
+}
+
+// damageLog flips a bit in the body of the last record of a queue's replica that is not the newest of the log, on the disk of a node that is down.
+func (n *Node) damageLog(q meta.QueueID) {
+	n.c.T.Helper()
+	disk := n.Disk()
+	var found []wal.Record
+	if _, err := wal.Scan(disk, "/data/wal", func(r wal.Record) error {
+		found = append(found, r)
+		return nil
+	}); err != nil {
+		n.c.T.Fatal(err)
+	}
+	for i := len(found) - 2; i >= 0; i-- {
+		if r := found[i]; r.Group.Shard == uint64(q) && r.EntriesBytes > 0 {
+			disk.Flip(r.File, (r.OffsetBytes+r.Bytes-10)*8)
+			n.Replace(disk)
+			return
+		}
+	}
+	n.c.T.Fatalf("the log has no record of queue %d", q)
+}
+
+// TestDamagedLogStopsItsNode: a record of one queue is damaged in the log of a node. Its replica is replaced; it votes no more under its old number, whatever happens in between.
+func TestDamagedLogStopsItsNode(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		q, other := c.keepMuch(400), c.Declare(c.Node(1), "other")
+		c.NewPublisher(c.Node(1), other).Confirm(3*time.Second, 10)
+		n := c.Others(c.AwaitLeader(q))[0]
+		n.Stop()
+		n.damageLog(q)
+		for _, o := range c.Others(n) {
+			o.Kill()
+		}
+		n.Begin() // alone, it notes the damage and starts nothing
+		c.Pass(3 * time.Second)
+		n.Kill()
+		for _, o := range c.Others(n) {
+			o.Begin()
+		}
+		n.Begin()
+		for _, o := range c.Nodes {
+			o.await(30 * time.Second)
+		}
+		c.Until(15*time.Second, "the replica is replaced", func() bool { return c.replicaOf(q, n) > 3 })
+		c.sameState(q)
+		if got := c.replicaOf(other, n); got != uint64(n.ID) {
+			c.T.Errorf("the replica of another queue is number %d now", got)
+		}
+		if kept := files(n.disk, "/data/quarantine", ".wal"); len(kept) == 0 {
+			c.T.Error("no copy of the log was kept")
+		}
+		c.drained(other, n)
+		c.drained(q, n)
 	})
 }

@@ -12,8 +12,11 @@ import (
 	"github.com/warrenmq/warren/storage/internal/frame"
 )
 
-// formatVersion is the version of the file format that this package writes, and the highest that it reads.
-const formatVersion = 1
+// formatVersion is the version of the file format that this package writes, and the highest that it reads. Since version 2 a record says by a sum of its own whose it is, so that damage of the rest hides that no more.
+const (
+	formatVersion = 2
+	versionNamed  = 2 // has those sums
+)
 
 const (
 	magic       = "WRNWLOG\n"
@@ -102,6 +105,12 @@ func fileName(dir string, number uint64, suffix string) string {
 	return filepath.Join(dir, fmt.Sprintf("%0*x", nameDigits, number)+suffix)
 }
 
+// IsLogFile tells whether a file of a log's directory with that name is a part of the log.
+func IsLogFile(name string) bool {
+	_, ok := parseName(name, fileSuffix)
+	return ok
+}
+
 // parseName returns the number in the name of a file with that suffix.
 func parseName(name, suffix string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, suffix)
@@ -114,10 +123,10 @@ func parseName(name, suffix string) (uint64, bool) {
 
 // recordHeader is the head of a record:
 //
-//	crc u32 | body bytes u32 | crc of the record before u32 | kind u8 | flags u8 | 0 u16 | synced u64 | nonce u64 | shard u64 | replica u64
+//	crc u32 | body bytes u32 | crc of the record before u32 | kind u8 | flags u8 | outline u16 | synced u64 | nonce u64 | shard u64 | replica u64
 //
 // The CRC is CRC-32C over all behind it and the body, seeded with the file's nonce and the record's offset. The body is followed by zeros up to the
-// next multiple of alignBytes.
+// next multiple of alignBytes. The outline is a sum over length, kind, flags and group alone: of a record whose CRC does not hold it tells whose it was and where the next one begins.
 type recordHeader struct {
 	crc       uint32
 	bodyBytes uint32
@@ -141,6 +150,44 @@ func putRecordHeader(dst []byte, kind, flags byte, g Group, bodyBytes int) {
 	dst[12], dst[13] = kind, flags
 	binary.BigEndian.PutUint64(dst[32:], g.Shard)
 	binary.BigEndian.PutUint64(dst[40:], g.Replica)
+	binary.BigEndian.PutUint16(dst[14:], outlineOf(dst))
+}
+
+// outlineOf sums up what a record's head says of its length, its kind and its group.
+func outlineOf(head []byte) uint16 {
+	sum := outlineSeed
+	for _, part := range [...][]byte{head[4:8], head[12:14], head[32:recordHeaderBytes]} {
+		for _, b := range part {
+			sum = sum<<8 ^ outlineTable[byte(sum>>8)^b]
+		}
+	}
+	return sum
+}
+
+// An outline is a CRC-16 (CCITT), which any three flipped bits change. The seed keeps zeros from passing.
+const (
+	outlinePolynomial uint16 = 0x1021
+	outlineSeed       uint16 = 0xffff
+)
+
+var outlineTable = func() (table [256]uint16) {
+	for i := range table {
+		sum := uint16(i) << 8
+		for range 8 {
+			high := sum&0x8000 != 0
+			sum <<= 1
+			if high {
+				sum ^= outlinePolynomial
+			}
+		}
+		table[i] = sum
+	}
+	return table
+}()
+
+// outlined says whether the head of a record that is damaged elsewhere tells whose it is.
+func outlined(src []byte) bool {
+	return len(src) >= recordHeaderBytes && binary.BigEndian.Uint16(src[14:]) == outlineOf(src)
 }
 
 // seal completes the record rec (without the padding) for its place and returns its CRC.

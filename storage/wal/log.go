@@ -45,8 +45,18 @@ type Options struct {
 	// NeedCheckpoint is told of groups that keep an old file from going, and of the last entry that each has in it: each should take a checkpoint and truncate up to there. It must not block nor
 	// call the log; it may be told the same again. nil is allowed.
 	NeedCheckpoint func(g Group, index uint64)
+	// Damaged, unless it is nil, is told while Open runs of the replicas of which something was lost to damage, when that is sure to be all. When it returns nil the log forgets all that it has of them, for good, and goes on with
+	// the others; the caller must have noted durably that these replicas are never started again. Its error is Open's. The files of the log are as they were found, and may be copied.
+	Damaged func([]Lost) error
 	// Fatal is told once that a write or a sync failed: the process must stop. It must not call the log. nil is allowed.
 	Fatal func(error)
+}
+
+// Lost is a replica that lost records to damage.
+type Lost struct {
+	Group
+	// Err is a *storage.CorruptError with the first place.
+	Err error
 }
 
 // bounds are the sizes of a log; tests have small ones.

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/storage"
+	"github.com/warrenmq/warren/storage/internal/frame"
 )
 
 // Open reads the log in a directory and makes durable what it finds. The torn end that a crash may leave is left out; damage of what was durable is a
@@ -26,7 +28,8 @@ func open(o Options, b bounds) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.recover(names); err != nil {
+	lost, err := l.recover(names)
+	if err != nil {
 		return nil, errors.Join(err, l.closeFiles())
 	}
 	if err := l.findSpares(names); err != nil {
@@ -34,6 +37,9 @@ func open(o Options, b bounds) (*Log, error) {
 	}
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
+	if err := l.forgetLost(lost); err != nil {
+		return nil, errors.Join(err, l.closeFiles())
+	}
 	if !b.inline {
 		l.background.Add(1)
 		go l.tidyInBackground()
@@ -54,12 +60,71 @@ func numbersOf(names []string, suffix string) []uint64 {
 	return numbers
 }
 
+// forgetLost has the caller note which replicas lost something, and removes what is left of them.
+func (l *Log) forgetLost(lost lostGroups) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	if err := l.opts.Damaged(lost.list()); err != nil {
+		return err
+	}
+	for _, g := range lost.list() {
+		if err := l.Remove(g.Group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostGroups are the replicas that lost something, with the first place of each.
+type lostGroups map[Group]error
+
+func (m lostGroups) add(g Group, err error) {
+	if _, ok := m[g]; !ok {
+		m[g] = err
+	}
+}
+
+// list returns them in order.
+func (m lostGroups) list() []Lost {
+	list := make([]Lost, 0, len(m))
+	for g, err := range m {
+		list = append(list, Lost{g, err})
+	}
+	slices.SortFunc(list, func(a, b Lost) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Replica, b.Replica)) })
+	return list
+}
+
+// lose notes that a record of a group is damaged: what else the log has of the group is of no use.
+func (l *Log) lose(m lostGroups, f *logFile, off int64, h recordHeader) {
+	if h.kind == kindMarker || h.group == (Group{}) {
+		return // it had nothing
+	}
+	m.add(h.group, &storage.CorruptError{File: f.name, OffsetBytes: off, Reason: "the record does not match its checksum or the one before"})
+	if g := l.groups[h.group]; g != nil {
+		g.clear()
+		delete(l.groups, h.group)
+	}
+}
+
 // recover builds the index from the files, oldest first.
-func (l *Log) recover(names []string) error {
+func (l *Log) recover(names []string) (lostGroups, error) {
+	lost := lostGroups{}
+	var skip func(f *logFile, off int64, h recordHeader)
+	if l.opts.Damaged != nil {
+		skip = func(f *logFile, off int64, h recordHeader) { l.lose(lost, f, off, h) }
+	}
 	err := scanLog(l.fsys, l.dir, names, os.O_RDWR, scanner{
 		incarnation: &l.opts.Incarnation,
 		opened:      func(f *logFile) { f.filled, l.files = true, append(l.files, f) },
+		skip:        skip,
 		record: func(f *logFile, off int64, rec []byte) error {
+			if h := parseRecordHeader(rec); lost[h.group] != nil {
+				if h.kind != kindReset {
+					return nil
+				}
+				delete(lost, h.group) // all before does not count
+			}
 			if err := l.apply(rec, f, off); err != nil {
 				return &storage.CorruptError{File: f.name, OffsetBytes: off, Reason: err.Error()}
 			}
@@ -67,7 +132,7 @@ func (l *Log) recover(names []string) error {
 		},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if n := len(l.files); n > 0 {
 		// What this process found may be in the page cache only. The files before were synced when their successors began.
@@ -76,15 +141,20 @@ func (l *Log) recover(names []string) error {
 			l.active = l.files[n-1]
 		}
 		if mutant == mutantOpensUnsynced {
-			return nil
+			return lost, nil
 		}
 		if err := l.files[n-1].file.Sync(); err != nil {
-			return storage.Fatal(err)
+			return nil, storage.Fatal(err)
 		}
 		if err := l.fsys.SyncDir(l.dir); err != nil {
-			return storage.Fatal(err)
+			return nil, storage.Fatal(err)
 		}
 	}
+	return lost, l.lookAhead()
+}
+
+// lookAhead readies what was found for what comes.
+func (l *Log) lookAhead() error {
 	for g, gr := range l.groups {
 		gr.ahead = ahead{hasSnapshot: gr.snapshot.file != nil, snapshotIndex: gr.snapshotIndex}
 		if n := len(gr.spans); n > 0 {
@@ -104,6 +174,8 @@ type scanner struct {
 	record      func(f *logFile, off int64, rec []byte) error
 	closed      func(f *logFile, incarnation uint64, torn bool)
 	damaged     func(f *logFile, err error) error // nil from it: go on with the next file
+	// skip is told of a damaged record that says whose it is, and the scan goes on behind it. nil: it is an error.
+	skip func(f *logFile, off int64, h recordHeader)
 }
 
 // scanLog reads all files of a log, oldest first, and verifies them. It changes nothing. f.end and f.last are set when closed is called. The files
@@ -160,6 +232,9 @@ type scannedFile struct {
 	*logFile
 	header fileHeader
 	data   []byte
+	// skipped: the record before end is damaged, and sum is what its checksum would have to be.
+	skipped bool
+	sum     uint32
 }
 
 // begin reads the header.
@@ -176,7 +251,7 @@ func (f *scannedFile) begin(incarnation *uint64) error {
 	switch {
 	case !ok || len(head) < recordsAt:
 		return &storage.CorruptError{File: f.name, OffsetBytes: 0, Reason: "the file header does not match its checksum"}
-	case h.version != formatVersion:
+	case h.version == 0 || h.version > formatVersion:
 		return &storage.VersionError{File: f.name, Found: h.version, Supported: formatVersion}
 	case h.number != f.number:
 		return &storage.CorruptError{File: f.name, OffsetBytes: int64(len(magic)), Reason: "the file header names another file"}
@@ -219,23 +294,18 @@ func (f *scannedFile) verify(next *fileHeader, s scanner) (torn bool, err error)
 		}
 		limit = next.prevEnd
 	}
-	for f.end < limit {
-		rec := f.data[f.end:limit]
-		h, ok := intact(rec, f.nonce, f.end)
-		if !ok || h.prev != f.last && mutant != mutantChainUnread {
+	follows := next != nil && next.number == f.number+1
+	for {
+		if err := f.readGood(limit, s); err != nil {
+			return false, err
+		}
+		if f.end >= limit || s.skip == nil || !f.skipDamaged(limit, follows, s) {
 			break
 		}
-		rec = rec[:recordBytes(int64(h.bodyBytes))]
-		if s.record != nil {
-			if err := s.record(f.logFile, f.end, rec); err != nil {
-				return false, err
-			}
-		}
-		f.end, f.last = f.end+int64(len(rec)), h.crc
 	}
 	f.synced = f.end
-	if next != nil && next.number == f.number+1 {
-		if (f.end != limit || f.last != next.prevCRC) && mutant != mutantEndUnread {
+	if follows {
+		if (f.end != limit || !f.precedes(next.prevCRC)) && mutant != mutantEndUnread {
 			return false, &storage.CorruptError{File: f.name, OffsetBytes: f.end, Reason: "the record does not match its checksum or the one before"}
 		}
 		return false, nil
@@ -247,6 +317,51 @@ func (f *scannedFile) verify(next *fileHeader, s scanner) (torn bool, err error)
 		}
 	}
 	return torn, nil
+}
+
+// readGood reads records up to the first that is not intact or does not follow.
+func (f *scannedFile) readGood(limit int64, s scanner) error {
+	for f.end < limit {
+		rec := f.data[f.end:limit]
+		h, ok := intact(rec, f.nonce, f.end)
+		if !ok || !f.precedes(h.prev) && mutant != mutantChainUnread {
+			return nil
+		}
+		rec = rec[:recordBytes(int64(h.bodyBytes))]
+		if s.record != nil {
+			if err := s.record(f.logFile, f.end, rec); err != nil {
+				return err
+			}
+		}
+		f.end, f.last, f.skipped = f.end+int64(len(rec)), h.crc, false
+	}
+	return nil
+}
+
+// precedes says whether prev is the checksum of the record before end. Of a damaged one either that or the rest may be.
+func (f *scannedFile) precedes(prev uint32) bool {
+	return prev == f.last || f.skipped && prev == f.sum
+}
+
+// skipDamaged passes over the record at end if it was durable, is damaged, and yet says whose it is. follows says that all up to limit was durable.
+func (f *scannedFile) skipDamaged(limit int64, follows bool, s scanner) bool {
+	rec := f.data[f.end:limit]
+	durable := limit
+	if !follows {
+		_, durable = f.behind()
+	}
+	if _, ok := intact(rec, f.nonce, f.end); ok || durable <= f.end || f.header.version < versionNamed || !outlined(rec) {
+		return false // a record that is intact and does not follow hides what was between
+	}
+	h := parseRecordHeader(rec)
+	n := recordBytes(int64(h.bodyBytes))
+	if f.end+n > durable {
+		return false
+	}
+	s.skip(f.logFile, f.end, h)
+	f.skipped, f.last, f.sum = true, h.crc, frame.Sum(frame.Seed(f.nonce, f.end), rec[4:recordHeaderBytes+int(h.bodyBytes)])
+	f.end += n
+	return true
 }
 
 // behind looks at what follows the last good record: whether there is something of this life of the file, and up to where such records say that all was durable.
