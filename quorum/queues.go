@@ -135,7 +135,9 @@ func (h *Host) startGroup(s *slot) {
 		return
 	case err != nil:
 		g.disk.close()
-		h.report(err)
+		if !errors.Is(err, dragonboat.ErrClosed) {
+			h.report(err)
+		}
 		return
 	}
 	if err := g.start(); err != nil {
