@@ -14,8 +14,9 @@ const (
 	// outBytesFirst is the first size of an output buffer, outBytesPooled the largest that is kept.
 	outBytesFirst  = 4 << 10
 	outBytesPooled = 1 << 20
-	// envelopeBytesPooled is the largest buffer for a message in the making that is kept.
-	envelopeBytesPooled = 256 << 10
+	// envelopeBytesKept is the largest buffer for a message in the making that a channel keeps for its next one, envelopeBytesPooled the largest that all lend each other.
+	envelopeBytesKept   = 256 << 10
+	envelopeBytesPooled = 2 << 20
 )
 
 // readSizes are the sizes of the read buffers that are kept for another connection: those by which a reader's buffer grows, and what the largest frames

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/warrenmq/warren/amqp"
@@ -88,6 +89,7 @@ func (ch *channel) publishHeader(payload []byte) error {
 	p.body, p.size = len(p.env.b), h.BodySize
 	if p.size > limits.PublishReserveBytes {
 		ch.admitBody(int64(p.size))
+		p.env.b = slices.Grow(p.env.b, int(p.size)) // it counts whole already: growing with what comes would copy it and leave as much garbage
 	}
 	return nil
 }
@@ -195,7 +197,7 @@ func (ch *channel) dispatch(exchangeName []byte, copies []string, blind bool) er
 	} else {
 		ch.send(p)
 	}
-	if cap(p.env.b) > envelopeBytesPooled {
+	if cap(p.env.b) > envelopeBytesKept {
 		ch.dropPublishing()
 	}
 	return nil

@@ -52,7 +52,7 @@ const (
 	InflightBodyBytesMax = 32 << 20
 
 	// UnconfirmedBytesMax bounds the bytes of one connection's publishes that are not answered; beyond it its socket is not read. Used by broker.
-	UnconfirmedBytesMax = 64 << 20
+	UnconfirmedBytesMax = 16 << 20
 
 	// UnconfirmedPublishesMax bounds the same by count. Used by broker.
 	UnconfirmedPublishesMax = 32_768
