@@ -202,8 +202,9 @@ func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) 
 	if c == nil {
 		return nil
 	}
+	pace := pace{disk: d}
 	for _, number := range c.pages {
-		if err := d.save(&g.replica, number); err != nil {
+		if err := d.save(&g.replica, number, &pace); err != nil {
 			return err
 		}
 	}
@@ -303,12 +304,15 @@ func (d *disk) extend(entries []checkpoint.Entry) error {
 }
 
 // save writes the bodies of a page to the message store. What left the queue since the cut need not be there: the checkpoint comes with the entries since then.
-func (d *disk) save(r *replica, number uint64) error {
+func (d *disk) save(r *replica, number uint64, pace *pace) error {
 	r.mu.Lock()
 	list := d.unsaved(r, number)
 	r.mu.Unlock()
 	for _, s := range list {
 		if err := d.store.Append(uint64(s.seq), s.env); err != nil {
+			return err
+		}
+		if err := pace.wrote(len(s.env)); err != nil {
 			return err
 		}
 	}

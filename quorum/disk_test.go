@@ -1,12 +1,15 @@
 package quorum
 
 import (
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lni/vfs"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/storage/checkpoint"
@@ -40,7 +43,7 @@ func durable(t *testing.T, g *group) (index uint64, entries int) {
 // checkpointed is a queue with a checkpoint and nothing behind it.
 func checkpointed(t *testing.T) (*group, *recorder, *Session) {
 	t.Helper()
-	room := &machineRoom{t: t, raft: vfs.NewStrictMem(), disk: storagetest.New(), log: 1 << 30}
+	room := &machineRoom{t: t, raft: vfs.NewStrictMem(), disk: storagetest.New(), log: 1 << 30, bodies: 1 << 30, logFile: 16 << 20}
 	room.start()
 	t.Cleanup(room.h.Close)
 	q := declare(t, room.h, "q", true)
@@ -145,5 +148,38 @@ func TestQueueAtRestKeepsTheWholeLog(t *testing.T) {
 	large(rest, 1)
 	if st, _ := room.h.QueueStatus(rest); st.Counts.Ready != 21 {
 		t.Errorf("%d messages, want 21", st.Counts.Ready)
+	}
+}
+
+// TestCheckpointKeepsTheDiskFromTheLog: a checkpoint with many bodies never leaves more than a step of them to one sync, for which the log of all queues would wait.
+func TestCheckpointKeepsTheDiskFromTheLog(t *testing.T) {
+	g, c, s := checkpointed(t)
+	const bodies, bodyBytes = 12, 1 << 20
+	for i := range bodies {
+		do(t, s, c, g.id, uint64(100+i), queue.Command{Op: queue.OpEnqueue, BodyBytes: bodyBytes, Envelope: make([]byte, bodyBytes)})
+	}
+	var mu sync.Mutex
+	var unsynced, most, written int
+	disk := g.host.fs.(*storagetest.Mem)
+	disk.SetFault(func(op storagetest.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case filepath.Dir(op.Name) != g.disk.dir || strings.HasPrefix(filepath.Base(op.Name), "checkpoint"):
+		case op.Kind == storagetest.OpWrite:
+			unsynced, written = unsynced+op.Bytes, written+op.Bytes
+			most = max(most, unsynced)
+		case op.Kind == storagetest.OpSync:
+			unsynced = 0
+		}
+		return nil
+	})
+	err := g.checkpoint()
+	disk.SetFault(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written < bodies*bodyBytes || unsynced > 4096 || most > limits.CheckpointStepBytes+bodyBytes {
+		t.Errorf("%d bytes were written, at most %d between two syncs, %d behind the last one", written, most, unsynced)
 	}
 }

@@ -31,6 +31,8 @@ type machineRoom struct {
 	log  int64 // checkpoint after so much log
 	// logFile is the length of a file of the Raft log; 0 = 256 KiB.
 	logFile int64
+	// bodies is the budget for bodies in memory; 0 = 64 KiB.
+	bodies int64
 }
 
 func (r *machineRoom) start() {
@@ -42,7 +44,7 @@ func (r *machineRoom) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r.h, err = Open(ctx, Config{
-		Dir: dir, FS: r.disk, RaftFS: r.raft, Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), CheckpointLogBytes: r.log, BodiesInMemoryBytes: 64 << 10, LogFileBytes: cmp.Or(r.logFile, 256<<10),
+		Dir: dir, FS: r.disk, RaftFS: r.raft, Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), CheckpointLogBytes: r.log, BodiesInMemoryBytes: cmp.Or(r.bodies, 64<<10), LogFileBytes: cmp.Or(r.logFile, 256<<10),
 		Founding: []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
 	})
 	if err != nil {

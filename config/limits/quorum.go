@@ -26,6 +26,10 @@ const (
 	// RaftLogScratchBytes is how much memory for encoding is kept from one write of the Raft log to the next, for each of the library's step workers. Used by quorum/raftlog.
 	RaftLogScratchBytes = 4 << 20
 
+	// CheckpointStepBytes is how much of a checkpoint's bodies is written before it is synced, CheckpointPauseMillis how long the disk is left to others then, at most. Used by quorum.
+	CheckpointStepBytes   = 4 << 20
+	CheckpointPauseMillis = 50
+
 	// CheckpointTailBytes is how much of the log behind a checkpoint's cut may be left for the synchronous end of it. Used by quorum.
 	CheckpointTailBytes = 256 << 10
 

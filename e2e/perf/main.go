@@ -25,7 +25,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: perf declare|thousand|long|replicated [FLAG...]")
+		return fmt.Errorf("usage: perf declare|thousand|long|neighbour|replicated [FLAG...]")
 	}
 	switch args[0] {
 	case "declare":
@@ -34,6 +34,8 @@ func run(args []string) error {
 		return thousand(args[1:])
 	case "long":
 		return long(args[1:])
+	case "neighbour":
+		return neighbour(args[1:])
 	case "replicated":
 		return replicated(args[1:])
 	case "nats-server": // which replicated starts

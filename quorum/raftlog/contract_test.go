@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"errors"
 	"flag"
 	"io"
 	stdlog "log"
@@ -97,17 +98,19 @@ func TestStoresAgree(t *testing.T) {
 func TestPowerLoss(t *testing.T) {
 	for _, seed := range seeds() {
 		disk := storagetest.New()
-		open, rng := shared(disk), rand.New(rand.NewPCG(seed, 2))
+		rng := rand.New(rand.NewPCG(seed, 2))
 		var s raftio.ILogDB
 		h := &history{rng: rand.New(rand.NewPCG(seed, 1)), crash: func() {
-			disk.CrashTorn(rng)
+			after := disk.Clone()
+			after.CrashTorn(rng)
 			if s != nil {
 				_ = s.Close() // of a process that is dead
 			}
+			disk = after
 		}}
 		h.open = func() ([]raftio.ILogDB, error) {
 			var err error
-			s, err = open()
+			s, err = shared(disk)()
 			return []raftio.ILogDB{s}, err
 		}
 		if err := h.run(150); err != nil {
@@ -117,6 +120,59 @@ func TestPowerLoss(t *testing.T) {
 }
 
 // TestEntriesAreTheCallers makes sure that what was read shares no memory with the log, and that what was saved may be changed.
+// TestFirstStartIsNotWaitedFor: a bootstrap record is there at once, without a sync; it is durable as soon as anything is that the replica said.
+func TestFirstStartIsNotWaitedFor(t *testing.T) {
+	disk := storagetest.New()
+	var log *wal.Log
+	open := func() raftio.ILogDB {
+		var err error
+		if log, err = wal.Open(wal.Options{FS: disk, Dir: "/wal", Incarnation: 7, FileBytes: 256 << 10}); err != nil {
+			t.Fatal(err)
+		}
+		return New(log, func(err error) error { return err })
+	}
+	has := func(s raftio.ILogDB, want bool) {
+		t.Helper()
+		b, err := s.GetBootstrapInfo(5, 1)
+		list, listErr := s.ListNodeInfo()
+		if listErr != nil || (err == nil) != want || want && b.Addresses[1] != "a" || (len(list) == 1) != want {
+			t.Fatalf("%+v %v, %v %v, want %v", b, err, list, listErr, want)
+		}
+	}
+	s := open()
+	boot := pb.Bootstrap{Type: pb.OnDiskStateMachine, Addresses: map[uint64]string{1: "a"}}
+	for _, known := range []bool{false, true} {
+		syncs := log.Stats().Syncs
+		if err := s.SaveBootstrapInfo(5, 1, boot); err != nil || log.Stats().Syncs != syncs {
+			t.Fatalf("%v, %d syncs", err, log.Stats().Syncs-syncs)
+		}
+		has(s, true)
+		if known {
+			if err := s.SaveRaftState([]pb.Update{{ShardID: 5, ReplicaID: 1, State: pb.State{Term: 1, Vote: 1}}}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := disk.Clone()
+		after.Crash()
+		_ = s.Close() // of a process that is dead
+		disk = after
+		s = open()
+		has(s, known)
+	}
+	if err := s.RemoveNodeData(5, 1); err != nil {
+		t.Fatal(err)
+	}
+	has(s, false)
+	if err := errors.Join(s.SaveBootstrapInfo(5, 1, boot), s.Close()); err != nil { // an orderly end
+		t.Fatal(err)
+	}
+	s = open()
+	has(s, true)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestEntriesAreTheCallers(t *testing.T) {
 	s, err := shared(storagetest.New())()
 	if err != nil {

@@ -278,6 +278,9 @@ func (h *history) remove(r *replica) {
 // importSnapshot is the repair tool's work. It has a store of its own, opened while the node is down.
 func (h *history) importSnapshot(r *replica) {
 	h.reopen()
+	if !slices.Contains(h.replicas, r) {
+		return // a crash took it, which had nothing yet
+	}
 	ss := h.snapshotAt(r, r.last()+1+uint64(h.rng.IntN(5)), r.state.Term+1)
 	ss.Imported = true
 	*r = replica{
@@ -307,6 +310,9 @@ func (h *history) reopen() {
 		return
 	}
 	h.stores = stores
+	if h.crash != nil { // a bootstrap record comes with what is saved behind it
+		h.replicas = slices.DeleteFunc(h.replicas, func(r *replica) bool { return !r.known })
+	}
 	for _, r := range h.replicas {
 		r.marker = max(r.marker, r.snapshot.Index)
 		if h.crash != nil {

@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/lni/dragonboat/v4/raftio"
@@ -37,6 +38,8 @@ type group struct {
 	mu sync.Mutex
 	// state is what the library gave last; saved is what the log has of it.
 	state, saved pb.State
+	// bootstrap is the bootstrap record while the log does not have it: it comes with what is logged next of the group.
+	bootstrap []byte
 }
 
 // New makes a store over a log, which it closes. fatal is told once of every error of the disk before the library hears of it, and returns what the library is to hear, if it returns.
@@ -82,24 +85,66 @@ func (s *Store) group(shard, replica uint64) (*group, error) {
 
 // ListNodeInfo implements raftio.ILogDB.
 func (s *Store) ListNodeInfo() ([]raftio.NodeInfo, error) {
-	var list []raftio.NodeInfo
-	for _, g := range s.log.Groups() {
-		list = append(list, raftio.NodeInfo{ShardID: g.Shard, ReplicaID: g.Replica})
+	ids := s.log.Groups()
+	for _, g := range s.touched() {
+		if g.unlogged() != nil && !slices.Contains(ids, g.id) {
+			ids = append(ids, g.id)
+		}
+	}
+	list := make([]raftio.NodeInfo, 0, len(ids))
+	for _, id := range ids {
+		list = append(list, raftio.NodeInfo{ShardID: id.Shard, ReplicaID: id.Replica})
 	}
 	return list, nil
 }
 
-// SaveBootstrapInfo implements raftio.ILogDB.
+// touched returns all groups that are known.
+func (s *Store) touched() []*group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*group, 0, len(s.groups))
+	for _, g := range s.groups {
+		list = append(list, g)
+	}
+	return list
+}
+
+// unlogged returns the bootstrap record if the log does not have it.
+func (g *group) unlogged() []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.bootstrap
+}
+
+// SaveBootstrapInfo implements raftio.ILogDB. The record becomes durable with the first vote, state or entry of the replica, which until then has promised nobody anything: if a crash comes first, the replica
+// starts for the first time again. The library calls this with a lock that all its workers need, so it does not wait for the disk.
 func (s *Store) SaveBootstrapInfo(shard, replica uint64, b pb.Bootstrap) error {
-	return s.done(s.log.Bootstrap(wal.Group{Shard: shard, Replica: replica}, pb.MustMarshal(&b)))
+	g, err := s.group(shard, replica)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.bootstrap = pb.MustMarshal(&b)
+	g.mu.Unlock()
+	return nil
 }
 
 // GetBootstrapInfo implements raftio.ILogDB.
 func (s *Store) GetBootstrapInfo(shard, replica uint64) (pb.Bootstrap, error) {
+	id := wal.Group{Shard: shard, Replica: replica}
+	s.mu.Lock()
+	g := s.groups[id]
+	s.mu.Unlock()
+	var data []byte
+	if g != nil {
+		data = g.unlogged()
+	}
 	var b pb.Bootstrap
-	data, ok := s.log.BootstrapOf(wal.Group{Shard: shard, Replica: replica})
-	if !ok {
-		return b, raftio.ErrNoBootstrapInfo
+	if data == nil {
+		var ok bool
+		if data, ok = s.log.BootstrapOf(id); !ok {
+			return b, raftio.ErrNoBootstrapInfo
+		}
 	}
 	return b, b.Unmarshal(data)
 }

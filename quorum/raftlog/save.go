@@ -66,15 +66,9 @@ func (s *Store) SaveSnapshots(updates []pb.Update) error {
 func (s *Store) settle() error {
 	b := s.spare.Get().(*batch)
 	defer s.release(b)
-	s.mu.Lock()
-	list := make([]*group, 0, len(s.groups))
-	for _, g := range s.groups {
-		list = append(list, g)
-	}
-	s.mu.Unlock()
-	for _, g := range list {
+	for _, g := range s.touched() {
 		g.mu.Lock()
-		if g.state == g.saved {
+		if g.state == g.saved && g.bootstrap == nil {
 			g.mu.Unlock()
 			continue
 		}
@@ -93,7 +87,7 @@ func (s *Store) commit(b *batch) error {
 		return s.done(err)
 	}
 	for i, g := range b.groups {
-		g.saved = b.states[i]
+		g.saved, g.bootstrap = b.states[i], nil
 	}
 	return nil
 }
@@ -129,7 +123,7 @@ func (b *batch) room(updates []pb.Update) {
 
 // begin begins the update of a group, whose mu is held.
 func (b *batch) begin(g *group) {
-	b.updates = append(b.updates, wal.Update{Group: g.id})
+	b.updates = append(b.updates, wal.Update{Group: g.id, Bootstrap: g.bootstrap})
 	b.groups, b.states = append(b.groups, g), append(b.states, g.saved)
 }
 

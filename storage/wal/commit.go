@@ -37,8 +37,8 @@ func (l *Log) Commit(updates []Update) error {
 	}
 	empty := true
 	for i := range updates {
-		if u := &updates[i]; u.bodyBytes() > 0 {
-			l.put(kindUpdate, nil, u)
+		if u := &updates[i]; u.Bootstrap != nil || u.bodyBytes() > 0 {
+			l.put(kindUpdate, u.Bootstrap, u)
 			empty = false
 		}
 	}
@@ -117,7 +117,7 @@ func (u *Update) check() error {
 	if int64(last) != int64(len(u.Entries)) || len(u.Ends) > 0 && (u.First == 0 || u.First+uint64(len(u.Ends)) < u.First) {
 		return fmt.Errorf("wal: the entries from %d of %v and their ends do not fit", u.First, u.Group)
 	}
-	if n := u.bodyBytes() + 4; n > limits.WALRecordBytesMax {
+	if n := u.bodyBytes() + 4 + len(u.Bootstrap); n > limits.WALRecordBytesMax {
 		return fmt.Errorf("wal: an update of %v has %d bytes, the most is %d", u.Group, n, limits.WALRecordBytesMax)
 	}
 	return nil

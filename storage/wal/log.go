@@ -154,6 +154,8 @@ type Log struct {
 type Update struct {
 	// Group is the replica.
 	Group Group
+	// Bootstrap replaces the group's bootstrap record; nil leaves it.
+	Bootstrap []byte
 	// State replaces the group's state; nil leaves it.
 	State []byte
 	// Snapshot replaces the group's snapshot record, unless that has a higher index; nil leaves it.
