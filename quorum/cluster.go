@@ -380,11 +380,7 @@ func (d *dispatcher) Stream(_ link.Node, kind link.Kind, request []byte, stream 
 
 // join asks the nodes at the given addresses until one takes this node in.
 func (h *Host) joinCluster(ctx context.Context) error {
-	id := h.cfg.Dir.Identity()
-	request := codec.AppendUint64(nil, id.NodeID)
-	request = codec.AppendString(request, h.cfg.Name)
-	request = codec.AppendString(request, h.cfg.Address)
-	request = codec.AppendUvarint(request, machineVersion)
+	request := h.joinRequest(h.cfg.Dir.Identity().NodeID)
 	for try := 0; ; try++ {
 		addr := h.cfg.Cluster.Join[try%len(h.cfg.Cluster.Join)]
 		response, err := transport.Join(ctx, h.cfg.Cluster.Dial, addr, h.cfg.Cluster.Secret, h.cfg.Cluster.TLS, request)
@@ -402,6 +398,14 @@ func (h *Host) joinCluster(ctx context.Context) error {
 			return fmt.Errorf("no node to join answered: %w", ctx.Err())
 		}
 	}
+}
+
+// joinRequest is what a node says of itself when it joins.
+func (h *Host) joinRequest(nodeID uint64) []byte {
+	request := codec.AppendUint64(nil, nodeID)
+	request = codec.AppendString(request, h.cfg.Name)
+	request = codec.AppendString(request, h.cfg.Address)
+	return codec.AppendUvarint(request, machineVersion)
 }
 
 func nameInUse(name string) error {
@@ -453,6 +457,11 @@ func (h *Host) answerJoin(request []byte) ([]byte, error) {
 	n := meta.Node{Token: r.Uint64(), Name: r.String(), Address: r.String(), MachineVersion: uint32(r.Uvarint())}
 	if r.Err() != nil || n.Token == 0 || n.Name == "" {
 		return nil, errors.New("the request to join cannot be read")
+	}
+	if r.Len() > 0 && r.Bool() { // nobody told it to begin anew
+		if err := h.mayReplace(n.Name); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(h.life, limits.PublishTimeoutMillis*time.Millisecond)
 	defer cancel()

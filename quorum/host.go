@@ -31,6 +31,8 @@ import (
 type Config struct {
 	// Dir is the opened and locked data directory.
 	Dir *datadir.Dir
+	// Damaged, unless it is nil, is what is wrong with Dir's identity: Dir is from datadir.OpenDamaged. The node can only take its place in its cluster anew.
+	Damaged error
 	// FS is where queues keep checkpoints and bodies; storage.OS if nil.
 	FS storage.FS
 	// RaftFS replaces the file system of the library's own files in tests: its flags and the directories of snapshots. Its log is on FS.
@@ -169,19 +171,22 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock, cfg.WallClock), closed: make(chan struct{})}
 	adoptLogger(h)
 	h.life, h.end = context.WithCancel(context.Background())
-	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
-		return nil, err
-	}
 	h.shortener.host = h
 	h.checkpoints = crew{work: h.checkpoint, size: limits.CheckpointsAtOnce}
 	h.configurer = crew{work: (*group).configure, size: limits.StartsAtOnce}
 	h.parker = crew{work: h.park, size: limits.ParksAtOnce}
 	h.elections = newElections(h)
 	h.cat = newCatalogue(h)
-	if err := h.enter(ctx); err != nil {
-		return nil, err
+	err := cfg.Damaged
+	if err == nil {
+		err = h.find(ctx)
 	}
-	if err := h.openLog(); err != nil {
+	if isDamage(err) {
+		if err = h.rejoin(ctx, err); err == nil {
+			err = h.find(ctx)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	id := cfg.Dir.Identity() // a node that joined has another cluster's
@@ -208,6 +213,17 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	go h.reconciler()
 	h.restart()
 	return h, nil
+}
+
+// find opens what the node knows of itself. Damage is a *storage.CorruptError.
+func (h *Host) find(ctx context.Context) error {
+	if err := adoptHostName(h.fs, raftDir(h)); err != nil {
+		return err
+	}
+	if err := h.enter(ctx); err != nil {
+		return err
+	}
+	return h.openLog()
 }
 
 // enter finds out which cluster this node is part of: the one it was in before, one that takes it in, or a new one of its own.

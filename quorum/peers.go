@@ -49,6 +49,7 @@ type toldAddress struct {
 }
 
 const (
+	peersName         = "peers"
 	peersFileVersion  = 1
 	peersFileBytesMax = 1 << 20
 	peerBytesMin      = 10
@@ -56,7 +57,7 @@ const (
 )
 
 func openPeers(fsys storage.FS, dir string) (*peers, error) {
-	p := &peers{fs: fsys, file: filepath.Join(dir, "peers"), told: make(map[link.Node]toldAddress)}
+	p := &peers{fs: fsys, file: filepath.Join(dir, peersName), told: make(map[link.Node]toldAddress)}
 	src, err := storage.ReadFile(fsys, p.file, peersFileBytesMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil

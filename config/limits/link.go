@@ -68,6 +68,8 @@ const (
 	// ReconcileMillis is how often a node looks whether the queues that it leads have the replicas that they should; GrowAtOnce bounds how many it grows in one turn. Used by quorum.
 	ReconcileMillis = 1_000
 	GrowAtOnce      = 16
+	// RejoinMillis is how long a node whose files are damaged as a whole asks the others to take it in anew before it ends. Used by quorum.
+	RejoinMillis = 60_000
 	// HandOverMillis is how long a member that is given the leadership of a queue may take until another one is tried. Used by quorum.
 	HandOverMillis = 1_000
 )

@@ -94,7 +94,7 @@ func (n *node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := datadir.Open(storage.OS, n.cfg.DataDir)
+	dir, damaged, err := openDir(n.cfg.DataDir)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (n *node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	host, err := n.openHost(ctx, dir, port)
+	host, err := n.openHost(ctx, dir, damaged, port)
 	if err != nil {
 		return err
 	}
@@ -135,6 +135,20 @@ func (n *node) start(ctx context.Context) error {
 	}
 	n.log.Info("ready", "node", n.cfg.NodeName, "version", n.version, "data", n.cfg.DataDir, "amqp", n.cfg.AMQP.Listen, "amqps", n.cfg.AMQP.ListenTLS, "http", addresses(web), "metrics", addresses(metrics))
 	return nil
+}
+
+// openDir opens the data directory. One whose identity is damaged is opened, too, with what is wrong with it: the node may have others that take it in anew.
+func openDir(path string) (dir *datadir.Dir, damaged, err error) {
+	dir, err = datadir.Open(storage.OS, path)
+	var corrupt *storage.CorruptError
+	if !errors.As(err, &corrupt) {
+		return dir, nil, err
+	}
+	damaged = err
+	if dir, err = datadir.OpenDamaged(storage.OS, path); err != nil {
+		return nil, nil, damaged
+	}
+	return dir, damaged, nil
 }
 
 func addresses(doors []door) (list []string) {
@@ -175,7 +189,7 @@ func (n *node) listen(what, key, addr string) (net.Listener, error) {
 	return l, nil
 }
 
-func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener) (*quorum.Host, error) {
+func (n *node) openHost(ctx context.Context, dir *datadir.Dir, damaged error, port net.Listener) (*quorum.Host, error) {
 	founding, err := founding(n.cfg.First)
 	if err != nil {
 		return nil, err
@@ -184,7 +198,7 @@ func (n *node) openHost(ctx context.Context, dir *datadir.Dir, port net.Listener
 		return nil, err
 	}
 	return quorum.Open(ctx, quorum.Config{
-		Dir: dir, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
+		Dir: dir, Damaged: damaged, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
 		Ceilings: quorum.Ceilings{Queues: n.cfg.Cluster.QueuesMax, Exchanges: n.cfg.Cluster.ExchangesMax, VHosts: n.cfg.Cluster.VHostsMax},
 		Cluster:  quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join, TLS: n.certs.betweenNodes()}, OnFenced: n.fenced,
 		ParkMillis: n.cfg.Cluster.ParkAfter.Milliseconds(), BodiesInMemoryBytes: n.memory.Bodies,

@@ -315,3 +315,83 @@ func TestDamagedLogStopsItsNode(t *testing.T) {
 		c.drained(q, n)
 	})
 }
+
+// TestDamagedNodeForgetsItsVotes: damage hides whom it concerns, or concerns the catalogue or the node's identity. The node comes back as a new one, by itself, and has everything; what it had is set aside.
+func TestDamagedNodeForgetsItsVotes(t *testing.T) {
+	for name, harm := range map[string]func(disk *storagetest.Mem){
+		"log": func(disk *storagetest.Mem) {
+			logs := files(disk, "/data/wal", ".wal")
+			disk.Flip(logs[len(logs)-1], 8*20)
+		},
+		"list":     func(disk *storagetest.Mem) { disk.Flip("/data/peers", 8*4) },
+		"identity": func(disk *storagetest.Mem) { disk.Flip("/data/identity", 8*50) },
+		"boot":     func(disk *storagetest.Mem) { _ = disk.Remove("/data/boot") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			Run(t, Options{Latency: time.Millisecond, CheckpointLogBytes: 4 << 10, BodiesInMemoryBytes: 1}, func(c *Cluster) {
+				q := c.keepMuch(400)
+				n, was := c.Node(1), c.Node(1).ID
+				if name == "list" {
+					n, was = c.Node(3), c.Node(3).ID // a founder is not told where to join
+				}
+				n.Kill()
+				disk := n.Disk()
+				harm(disk)
+				n.Replace(disk)
+				n.Start()
+				if n.ID == was {
+					c.T.Fatal("it is the node that it was")
+				}
+				c.Until(20*time.Second, "it has a replica", func() bool { return c.replicaOf(q, n) > 3 })
+				c.sameState(q)
+				if kept := files(n.disk, "/data/quarantine", "damaged-0"); len(kept) != 1 {
+					c.T.Errorf("set aside: %v", kept)
+				}
+				n.Kill()
+				n.Start()
+				c.drained(q, n)
+			})
+		})
+	}
+}
+
+// TestDamagedNodesGiveUpAll: all nodes are damaged at the same time. None of them gives up what it has, as no majority takes it in; when one is restored, and another one, the rest is well again.
+func TestDamagedNodesGiveUpAll(t *testing.T) {
+	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
+		q := c.keepMuch(100)
+		whole := map[*Node]*storagetest.Mem{}
+		for _, n := range c.Nodes {
+			n.Kill()
+		}
+		for _, n := range c.Nodes {
+			disk := n.Disk()
+			whole[n] = disk.Clone()
+			logs := files(disk, "/data/wal", ".wal")
+			disk.Flip(logs[0], 8*20)
+			n.Replace(disk)
+			n.Begin()
+		}
+		c.Pass(90 * time.Second)
+		for _, n := range c.Nodes {
+			p := n.process()
+			<-p.opened
+			if p.err == nil || !strings.Contains(p.err.Error(), "do not take this one in anew") {
+				c.T.Errorf("%s: %v", n.Name, p.err)
+			}
+			n.Stop()
+			if kept := files(n.disk, "/data/quarantine", ""); len(kept) != 0 {
+				c.T.Errorf("%s set aside %v", n.Name, kept)
+			}
+		}
+		for _, n := range c.Nodes[:2] {
+			n.Replace(whole[n])
+			n.Begin()
+		}
+		c.Nodes[2].Begin()
+		for _, n := range c.Nodes {
+			n.await(40 * time.Second)
+		}
+		c.sameState(q)
+		c.drained(q, c.Nodes[2])
+	})
+}

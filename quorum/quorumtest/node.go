@@ -183,14 +183,17 @@ func (n *Node) Replace(disk *storagetest.Mem) {
 func (p *process) open(ctx context.Context, l net.Listener) {
 	defer close(p.opened)
 	n := p.node
-	if p.dir, p.err = datadir.Open(p.disk, "/data"); p.err != nil {
-		_ = l.Close()
-		return
+	var damaged error
+	if p.dir, damaged = datadir.Open(p.disk, "/data"); damaged != nil {
+		if p.dir, p.err = datadir.OpenDamaged(p.disk, "/data"); p.err != nil {
+			_ = l.Close()
+			return
+		}
 	}
 	n.c.faults.name(p.dir.Identity().NodeID, n.ID)
 	began := time.Now()
 	cfg := quorum.Config{
-		Dir: p.dir, FS: forQuorum(p.disk), RaftFS: raftDisk{p.disk}.forLibrary(), LogFileBytes: logFileBytes, Name: "rabbit@" + n.Name, Address: n.addr(), Log: n.c.logger(n.Name),
+		Dir: p.dir, Damaged: damaged, FS: forQuorum(p.disk), RaftFS: raftDisk{p.disk}.forLibrary(), LogFileBytes: logFileBytes, Name: "rabbit@" + n.Name, Address: n.addr(), Log: n.c.logger(n.Name),
 		ParkMillis: n.c.opts.ParkMillis, ParkDeadlineMillis: n.c.opts.ParkDeadlineMillis,
 		CheckpointLogBytes: n.c.opts.CheckpointLogBytes, BodiesInMemoryBytes: n.c.opts.BodiesInMemoryBytes,
 		Founding:   []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},

@@ -82,6 +82,34 @@ func Open(fsys FS, dir string) (*Dir, error) {
 	return d, nil
 }
 
+// OpenDamaged locks a data directory whose identity cannot be read, for Renew. It has no identity until then.
+func OpenDamaged(fsys FS, dir string) (*Dir, error) {
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, &NotWritableError{Dir: dir, Err: err}
+	}
+	return &Dir{fsys: fsys, path: dir, lock: lock}, nil
+}
+
+// NewNodeID draws an id for Renew.
+func NewNodeID() uint64 { return random() }
+
+// Renew gives the directory another identity, as if it were new: what was kept under the old one must be gone from it, but for what is safe without a log. After a crash before the end the old boots still count, so that the
+// directory is known to have been used. Until Renew returned nil the old identity must not be used either.
+func (d *Dir) Renew(nodeID, clusterID uint64) error {
+	id := Identity{FormatVersion: FormatVersion, LogStore: LogStore, NodeID: nodeID, ClusterID: clusterID}
+	if err := d.write(identityName, id.encode()); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.write(bootName, Boot{}.encode()); err != nil {
+		return err
+	}
+	d.id, d.boot = id, Boot{}
+	return nil
+}
+
 // load reads identity and boot, or makes them in a directory without content.
 func (d *Dir) load() error {
 	file := filepath.Join(d.path, identityName)

@@ -8,7 +8,7 @@
 //
 // Invariants:
 //   - One process at a time.
-//   - A node id is drawn when a directory is new and never again: an identity that is missing in a directory with content is an error. An old node id
+//   - A node id is drawn when a directory is new, or renewed by who has set aside all that was kept under the old one, and never again: an identity that is missing in a directory with content is an error. An old node id
 //     with an empty Raft log would be vote amnesia, a new one with an old log a stranger.
 //   - A boot counter that NextBoot returned was never returned before, over any crash.
 //   - The form of both text files is canonical: any changed bit is noticed.
