@@ -20,6 +20,7 @@ import (
 	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/queue"
 	"github.com/warrenmq/warren/quorum/quorumtest/memnet"
+	"github.com/warrenmq/warren/storage/storagetest"
 )
 
 // Options are what a Cluster is made of. The zero value is three nodes without latency.
@@ -36,6 +37,8 @@ type Options struct {
 	Ahead []time.Duration
 	// Latency is how long bytes travel between two nodes.
 	Latency time.Duration
+	// Disks are those of a cluster that was there before, which goes on; nil begins one.
+	Disks []*storagetest.Mem
 }
 
 // Cluster is some nodes and the network between them. Its methods are for the one goroutine that runs the test.
@@ -124,6 +127,10 @@ func newCluster(t testing.TB, o Options) *Cluster {
 	for i := range o.Nodes {
 		c.Nodes = append(c.Nodes, newNode(c, i+1))
 	}
+	if o.Disks != nil {
+		c.resume()
+		return c
+	}
 	for _, n := range c.Nodes {
 		n.Start() // one after the other: ids are given in that order
 		if c.T.Failed() {
@@ -131,6 +138,17 @@ func newCluster(t testing.TB, o Options) *Cluster {
 		}
 	}
 	return c
+}
+
+// resume starts a cluster that was there before.
+func (c *Cluster) resume() {
+	for i, n := range c.Nodes {
+		n.disk = c.opts.Disks[i].Clone()
+		n.Begin()
+	}
+	for _, n := range c.Nodes {
+		n.await(2 * startMillis * time.Millisecond)
+	}
 }
 
 // close stops everything.
