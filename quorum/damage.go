@@ -456,6 +456,9 @@ func (h *Host) noteLost(lost []wal.Lost) error {
 		return fmt.Errorf("the damaged Raft log cannot be copied to %s: %w", to, err)
 	}
 	for _, l := range lost {
+		if mutant == mutantVotesForgotten {
+			continue
+		}
 		d := h.newDamage(l.Replica, l.Err)
 		if err := d.write(h.fs, queueDir(h, meta.QueueID(l.Shard))); err != nil {
 			return err

@@ -95,7 +95,7 @@ func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group
 	g.active.Store(h.clock.monotonicMillis())
 	g.disk.init(h, q.ID)
 	g.onDisk = func() *segment.Store { return g.disk.store }
-	g.rotten = g.cannotRead
+	g.rotten, g.end = g.cannotRead, g.closed
 	g.mover = newMover(h, g, q.ID, g.leads)
 	g.txs = newArbiter(h, g, g.leads)
 	return g

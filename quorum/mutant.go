@@ -33,4 +33,6 @@ const (
 	mutantParksInUse
 	mutantParkedForEver
 	mutantMemberStaysParked
+	mutantRotPassedOver
+	mutantVotesForgotten
 )

@@ -29,6 +29,7 @@ type replica struct {
 	failure *invariant.Violation // what stopped this replica for good
 	damage  *damage              // its files are damaged: it serves nobody
 	rotten  func(error)          // is told of damage that a read meets; nil for a local runner
+	end     <-chan struct{}      // closed at the end of the replica; nil for a local runner
 
 	effects []queue.Effect
 	evs     []event
@@ -296,7 +297,13 @@ func (r *replica) reach(index uint64) bool {
 		if reached || failed || time.Now().After(deadline) {
 			return reached
 		}
-		time.Sleep(pause)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-r.end:
+			t.Stop()
+			return false
+		}
 	}
 }
 

@@ -74,6 +74,8 @@ var planted = []struct {
 	{"a queue in use is parked", inQuorum, 27, "^TestParkedUnderItsUsers$", `in use is parked`},
 	{"a queue counts as parked though it went on", inQuorum, 28, "^TestStaleWordOfParking$", `in vain`},
 	{"a member that was down stays parked", inQuorum, 29, "^TestRestartStartsParkedQueues$", `in vain`},
+	{"what cannot be read is passed over", inQuorum, 30, "^TestUnreadableBodyIsPassedOver$", `got a damaged message`},
+	{"a replica that lost its votes starts again", inQuorum, 31, "^TestDamagedLogStopsItsNode$", `the replica is replaced`},
 	{"a moved message is dropped before its target has it", inQuorum, 19, "^TestMovedComeTwiceOrNever$", `in vain|is there 0 times`},
 	{"confirmed before it is synced", inDisk, 1, "^TestSeeds$", `lost|had to stop|does not start|in the queue|comes again|were outstanding|in vain`},
 }

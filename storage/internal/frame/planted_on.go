@@ -1,0 +1,6 @@
+//go:build plantedbug_blind
+
+package frame
+
+// plantedBlind has damaged records pass as good ones.
+const plantedBlind = true
