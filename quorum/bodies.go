@@ -99,7 +99,12 @@ func (b *bodies) release(from, to queue.Seq) {
 			seq = queue.Seq((uint64(seq)/bodyPageSeqs+1)*bodyPageSeqs - 1) // nothing of this page is in memory
 			continue
 		}
-		b.drop(p, uint64(seq)%bodyPageSeqs)
+		first := uint64(seq) % bodyPageSeqs
+		last := min(first+uint64(to-seq), bodyPageSeqs-1)
+		for i := first; i <= last; i++ {
+			b.drop(p, i)
+		}
+		seq += queue.Seq(last - first)
 	}
 }
 

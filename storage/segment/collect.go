@@ -29,7 +29,8 @@ type releases struct {
 }
 
 // Release says that the machine needs the numbers from..to no more. The records stay, and can be read, until a Collect of a cut taken after this call. A number that the store does not have, or that was
-// released before, is ignored. A released number is not appended again. It costs as many steps as the range has pages.
+// released before, is ignored. A released number is not appended again. It costs as many steps as the range has pages,
+// whatever stands in them: an entry of a queue's log waits for it.
 func (s *Store) Release(from, to uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +78,6 @@ func (s *Store) releaseMembers(p *indexPage, members Mask) {
 		return
 	}
 	s.pending += members.count()
-	s.index.each(p, &members, func(at place, n int) { s.segment(at.number).released += int64(n) * at.bytes() })
 	if n := len(s.released); n == 0 || s.released[n-1].epoch != s.epoch {
 		s.released = append(s.released, releases{epoch: s.epoch, pages: map[uint64]*Mask{}})
 	}
@@ -158,7 +158,7 @@ func (s *Store) dropReleased(cut Cut) {
 func (s *Store) dropPage(no uint64, members *Mask) {
 	s.pending -= members.count()
 	if p := s.index.page(no); p != nil { // what it has of the members is released
-		s.index.each(p, members, func(at place, n int) { s.uncount(at, n, true) })
+		s.index.each(p, members, s.uncount)
 		s.index.drop(p, members)
 	}
 }

@@ -34,7 +34,6 @@ type segmentFile struct {
 	lastSeq   uint64
 	records   int   // that the index points at
 	liveBytes int64 // of them, with overhead
-	released  int64 // bytes of those that are released
 
 	list   spanList // all records of the active file, in the order of the file; empty once it is sealed
 	listed bool     // there is a file with the list

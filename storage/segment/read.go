@@ -129,17 +129,12 @@ func (s *Store) closeIdle() {
 // setPlace points the index at a record and keeps the counts of the files; s.mu is held, or nobody else knows the store. A record that was released
 // at its old place is released at the new one.
 func (s *Store) setPlace(seq uint64, at place) {
-	old, replaced := s.index.put(seq, at)
-	released := replaced && s.index.open.released.has(seq%PageSeqs)
-	if replaced {
-		s.uncount(old, 1, released)
+	if old, replaced := s.index.put(seq, at); replaced {
+		s.uncount(old, 1)
 	}
 	seg := s.segment(at.number)
 	seg.records++
 	seg.liveBytes += at.bytes()
-	if released {
-		seg.released += at.bytes()
-	}
 }
 
 // setSpan is setPlace for those records of a span that keep says are live.
@@ -175,11 +170,8 @@ func (s *Store) setPart(x *span, members *Mask) {
 }
 
 // uncount takes n records as long as the one at at out of the counts of its file; s.mu is held.
-func (s *Store) uncount(at place, n int, released bool) {
-	seg, bytes := s.segment(at.number), int64(n)*at.bytes()
+func (s *Store) uncount(at place, n int) {
+	seg := s.segment(at.number)
 	seg.records -= n
-	seg.liveBytes -= bytes
-	if released {
-		seg.released -= bytes
-	}
+	seg.liveBytes -= int64(n) * at.bytes()
 }

@@ -74,7 +74,7 @@ var defaultLimits = limits{
 type Stats struct {
 	// Records is the number of live records.
 	Records int
-	// LiveBytes is what live records take on disk.
+	// LiveBytes is what live records take on disk, and those that were released and not collected yet.
 	LiveBytes int64
 	// DiskBytes is the length of all segment files, with what is not written yet.
 	DiskBytes int64
@@ -334,7 +334,7 @@ func (s *Store) Stats() Stats {
 	defer s.mu.Unlock()
 	st := Stats{Records: s.index.n - s.pending, Segments: len(s.segments)}
 	for _, seg := range s.segments {
-		st.LiveBytes += seg.liveBytes - seg.released
+		st.LiveBytes += seg.liveBytes
 		st.DiskBytes += seg.end
 	}
 	return st
