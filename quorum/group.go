@@ -50,8 +50,9 @@ type group struct {
 
 	lmu      sync.Mutex // the proposer
 	term     uint64
-	leader   meta.NodeID // 0: not known
-	ready    bool        // this node leads, and an entry of this term was applied here
+	leader   meta.NodeID   // 0: not known
+	reign    chan struct{} // closed when the library tells of another leader or term
+	ready    bool          // this node leads, and an entry of this term was applied here
 	user     dragonboat.INodeUser
 	noop     *client.Session
 	next     map[queue.PipelineID]uint64
@@ -79,17 +80,11 @@ type group struct {
 	asking atomic.Uint64 // the seal token that the catalogue is being asked about
 }
 
-// awaited is another node that waits for the fate of a proposal.
-type awaited struct {
-	proposal *proposal
-	answer   func([]byte, error)
-}
-
 var _ target = (*group)(nil)
 var _ runner = (*group)(nil)
 
 func newGroup(h *Host, q *meta.Queue, replicaID uint64, log *slog.Logger) *group {
-	g := &group{host: h, q: q, replicaID: replicaID, started: make(chan struct{}), closed: make(chan struct{}), peers: make(map[meta.NodeID]bool)}
+	g := &group{host: h, q: q, replicaID: replicaID, started: make(chan struct{}), closed: make(chan struct{}), reign: make(chan struct{}), peers: make(map[meta.NodeID]bool)}
 	g.id, g.log = q.ID, log
 	g.m = queue.New(firstConfig(q))
 	g.active.Store(h.clock.monotonicMillis())
@@ -314,61 +309,6 @@ func (g *group) fence(p queue.PipelineID) bool {
 	return true
 }
 
-// proposeFor takes a batch of another node, which is told what became of it.
-func (g *group) proposeFor(p queue.PipelineID, k uint64, buf []byte, answer func([]byte, error)) {
-	g.lmu.Lock()
-	if !g.ready {
-		leader := g.leader
-		g.lmu.Unlock()
-		if leader == g.host.node {
-			leader = 0
-		}
-		answer(codec.AppendUvarint([]byte{proposeNotHere}, uint64(leader)), nil)
-		return
-	}
-	t, err := g.admit(p, k, buf)
-	if t != nil {
-		g.waits = append(g.waits, awaited{t, answer})
-	}
-	g.lmu.Unlock()
-	switch {
-	case errors.Is(err, errGap):
-		answer([]byte{proposeGap}, nil)
-	case err != nil:
-		answer([]byte{proposeLost}, nil)
-	case t == nil:
-		answer([]byte{proposeApplied}, nil)
-	}
-}
-
-// settleAwaited tells other nodes what became of their proposals.
-func (g *group) settleAwaited() {
-	g.lmu.Lock()
-	var done []awaited
-	var lost []bool
-	kept := g.waits[:0]
-	for _, w := range g.waits {
-		if ended, bad := w.proposal.ended(); ended {
-			done, lost = append(done, w), append(lost, bad)
-			if bad {
-				clear(g.next) // filled from the machine again
-			}
-			continue
-		}
-		kept = append(kept, w)
-	}
-	clear(g.waits[len(kept):])
-	g.waits = kept
-	g.lmu.Unlock()
-	for i, w := range done {
-		if lost[i] {
-			w.answer([]byte{proposeLost}, nil)
-		} else {
-			w.answer([]byte{proposeApplied}, nil)
-		}
-	}
-}
-
 // reset forgets what the proposer remembers of p; it is filled from the machine again.
 func (g *group) reset(p queue.PipelineID) {
 	g.lmu.Lock()
@@ -415,10 +355,11 @@ func (g *group) commit(cmd *queue.Command) (queue.Reply, error) {
 	return g.append(cmd)
 }
 
-// append is commit for whoever parks the queue, too.
+// append is commit for whoever parks the queue, too. It waits for no longer than the leadership lasts: the library says nothing of what a follower would have to forward, nor of entries that another leader overwrites.
+// What was lost so may have been applied; commands outside pipelines may be proposed again.
 func (g *group) append(cmd *queue.Command) (queue.Reply, error) {
 	g.lmu.Lock()
-	user, session := g.user, g.noop
+	user, session, reign := g.user, g.noop, g.reign
 	g.lmu.Unlock()
 	if user == nil {
 		return queue.Reply{}, errNotReady
@@ -433,6 +374,8 @@ func (g *group) append(cmd *queue.Command) (queue.Reply, error) {
 			return queue.Reply{}, errNotReady
 		}
 		return decodeReply(r.GetResult().Data)
+	case <-reign:
+		return queue.Reply{}, errNotReady
 	case <-g.closed:
 		return queue.Reply{}, ErrClosed
 	}
@@ -450,6 +393,8 @@ func (g *group) onLeader(term, replica uint64) {
 	here := node == g.host.node && node != 0
 	changed := g.leader != node
 	g.term, g.leader, g.ready, g.held = term, node, false, nil
+	close(g.reign)
+	g.reign = make(chan struct{})
 	waits := g.waits
 	g.waits = nil
 	g.lmu.Unlock()

@@ -293,6 +293,34 @@ func TestLettersGoBeforeTheyArrived(t *testing.T) {
 	})
 }
 
+// TestFormerLeaderWaitsForWhatWasOverwritten: a leader has proposed what the other members never got, which is overwritten under the next leader; the library says nothing of it for half a minute. When it leads again it goes on
+// at once.
+func TestFormerLeaderWaitsForWhatWasOverwritten(t *testing.T) {
+	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
+		const many = 50
+		source, target := c.declareWith("source", letters("", "target")), c.declareWith("target", nil)
+		c.wake(source)
+		c.wake(target)
+		leader := c.AwaitLeader(target)
+		c.lead(source, leader)
+		c.SetRaftFaults(blocked(target))
+		c.newPost(c.Node(4)).send(source, many)
+		c.dead(source, many)
+		c.SetRaftFaults(blocked(source))
+		c.Until(10*time.Second, "all have arrived", func() bool { return c.Counts(target).Ready == many })
+		c.Pass(100 * time.Millisecond) // the source is to note it
+		c.Partition([]*Node{leader}, c.Others(leader))
+		c.SetRaftFaults(RaftFaults{})
+		c.Until(10*time.Second, "another one leads", func() bool { n := c.Leader(source); return n != nil && n != leader })
+		c.Heal()
+		c.Pass(time.Second)
+		c.newPost(c.Node(4)).send(source, 1) // for the next leader, too
+		c.lead(source, leader)
+		c.newPost(c.Node(4)).send(source, many)
+		c.Until(5*time.Second, "all that died has left", func() bool { n := c.Counts(source); return n.Ready+n.Dead == 0 && n.NextSeq > 2*many })
+	})
+}
+
 // TestUnknownTargetCountsAsDeleted: the new leader of a queue has not heard of a target that its predecessor found.
 func TestUnknownTargetCountsAsDeleted(t *testing.T) {
 	Run(t, Options{Latency: time.Millisecond}, func(c *Cluster) {
