@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum"
 )
 
@@ -121,6 +122,12 @@ func TestCutOffNodeSaysMissing(t *testing.T) {
 			t.Error("it waited", d)
 		}
 		f.want(f.do("guest", http.MethodGet, "/api/overview", ""), 200, "")
+		began = time.Now()
+		f.want(f.do("guest", http.MethodDelete, "/api/queues/a/q", "", func(r *http.Request) { r.SetBasicAuth("guest", "wrong") }), 401, "Login failed")
+		f.want(f.do("-", http.MethodDelete, "/api/queues/a/q", ""), 401, "")
+		if d := time.Since(began); d > 0 {
+			t.Error("who is not let in waited", d)
+		}
 		f.connect([]string{"c", "guest", "a"})
 		f.want(f.do("guest", http.MethodDelete, "/api/connections/c", ""), 204, "")
 		time.AfterFunc(time.Second, func() {
@@ -128,6 +135,12 @@ func TestCutOffNodeSaysMissing(t *testing.T) {
 			f.host.cutOff.Store(false)
 		})
 		f.want(f.do("guest", http.MethodDelete, "/api/queues/a/q", ""), 204, "")
+		f.host.cutOff.Store(true)
+		time.AfterFunc(time.Second, func() {
+			f.host.apply(meta.Command{Op: meta.OpDeleteUser, User: meta.User{Name: "guest"}}) // elsewhere
+			f.host.cutOff.Store(false)
+		})
+		f.want(f.do("guest", http.MethodPut, "/api/queues/a/q", "{}"), 401, "Login failed")
 	})
 }
 

@@ -358,21 +358,12 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 		w.WriteHeader(status)
 		return
 	}
-	if op.trusts() && !s.awaitLease(r.Context()) {
-		h.Set("Retry-After", "1")
-		s.refuse(w, unavailable("the node does not hear the leader of the catalogue, so it may not know all that was changed elsewhere; nothing was done"))
+	if refused := c.admit(op); refused != nil {
+		if refused.status == http.StatusServiceUnavailable {
+			h.Set("Retry-After", "1")
+		}
+		s.refuse(w, refused)
 		return
-	}
-	c.view = s.opt.Host.Catalogue().View
-	if op.access != anybody {
-		if refused := c.authenticate(); refused != nil {
-			s.refuse(w, refused)
-			return
-		}
-		if refused := op.access.check(c.user); refused != nil {
-			s.refuse(w, refused)
-			return
-		}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		s.refuse(w, &failure{status: http.StatusUnsupportedMediaType, kind: "unsupported_media_type", reason: "a request's body must not be compressed"})
@@ -396,6 +387,34 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, path string) {
 	if err := op.handle(c); err != nil {
 		s.refuse(w, s.failureOf(err, r))
 	}
+}
+
+// admit finds the user of a request, who may do op, and the view of the catalogue that it is answered from. What changes something waits until the node may trust its view, but for nobody who could not log in: those would
+// hold connections, and hear of a wrong password late.
+func (c *call) admit(op *operation) *failure {
+	c.view = c.s.opt.Host.Catalogue().View
+	if refused := c.login(op); refused != nil || !op.trusts() {
+		return refused
+	}
+	if !c.s.awaitLease(c.r.Context()) {
+		return unavailable("the node does not hear the leader of the catalogue, so it may not know all that was changed elsewhere; nothing was done")
+	}
+	before := c.view
+	if c.view = c.s.opt.Host.Catalogue().View; c.view == before {
+		return nil
+	}
+	return c.login(op) // it may have been changed elsewhere, what the user may do, too
+}
+
+// login finds the user, if op wants one.
+func (c *call) login(op *operation) *failure {
+	if op.access == anybody {
+		return nil
+	}
+	if refused := c.authenticate(); refused != nil {
+		return refused
+	}
+	return op.access.check(c.user)
 }
 
 // awaitLease waits a moment while the node may not trust its view of the catalogue: it has just started, or was cut off (PROTOCOL 5). It reports whether the node may by then.
