@@ -195,15 +195,18 @@ func queueMoveCommand(std streams) *cli.Command {
 // redrive begins a redrive or a move and waits for its end.
 func (s *settings) redrive(c *cli.Context, verb, name, to string) error {
 	body := map[string]any{}
-	for _, key := range [...]string{"to", "from", "reason", "routing-key"} {
+	for _, key := range [...]string{"to", "from", "reason"} {
 		if c.IsSet(key) && c.String(key) == "" {
 			return usagef(c, "--%s is empty", key) // as of a variable that is not set: it must not choose more
 		}
 	}
-	for _, f := range [...][2]string{{"from", "from"}, {"reason", "reason"}, {"routing-key", "routing_key"}} {
-		if text := c.String(f[0]); text != "" {
-			body[f[1]] = text
+	for _, key := range [...]string{"from", "reason"} {
+		if text := c.String(key); text != "" {
+			body[key] = text
 		}
+	}
+	if c.IsSet("routing-key") { // it may be empty: that chooses what was published with no key
+		body["routing_key"] = c.String("routing-key")
 	}
 	if to != "" {
 		body["to"] = to

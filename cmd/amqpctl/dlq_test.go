@@ -43,6 +43,8 @@ func TestDlqRedrive(t *testing.T) {
 	left := "orders           4\n-                      1  they did not die; name a queue with --to\ngone                   1  there is no such queue\n"
 	w.want("dlq redrive dead --dry-run", exit.OK, "TO      WOULD MOVE  LEFT  WHY\n"+left, "")
 	w.asked(`POST /api/queues/%2F/dead/redrive {"dry_run":true}`)
+	w.want("dlq redrive dead --dry-run --routing-key=", exit.OK, "TO      WOULD MOVE  LEFT  WHY\n"+left, "")
+	w.asked(`POST /api/queues/%2F/dead/redrive {"dry_run":true,"routing_key":""}`)
 	w.want("dlq redrive dead --to x --from orders --reason expired --routing-key k --message-id 1 --message-id 2 --older-than 2m --limit 7 --rate 3 -q", exit.OK,
 		"TO      MOVED  LEFT  WHY\norders      4\n-                 1  they did not die; name a queue with --to\ngone              1  there is no such queue\n", "")
 	w.asked(`POST /api/queues/%2F/dead/redrive {"from":"orders","limit":7,"message_ids":["1","2"],"older_than":120,"rate":3,"reason":"expired","routing_key":"k","to":"x"}`)
