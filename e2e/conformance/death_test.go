@@ -191,7 +191,7 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// rejectionCycle: a message that is rejected into a queue of retries and expires back goes round for ever, and its deaths are counted in two entries.
+// rejectionCycle (K01): a message that is rejected into a queue of retries and expires back goes round for ever, and its deaths are counted in two entries.
 func rejectionCycle(t *testing.T, m *mortal) {
 	main := m.declare(t, "main", to(t, "wait", nil))
 	wait := m.declare(t, "wait", to(t, "main", amqp.Table{"x-message-ttl": 50}))
@@ -212,7 +212,7 @@ func rejectionCycle(t *testing.T, m *mortal) {
 	}
 }
 
-// clientsDeaths: what a client publishes again, headers and all, is a new message.
+// clientsDeaths (K02): what a client publishes again, headers and all, is a new message.
 func clientsDeaths(t *testing.T, m *mortal) {
 	exchange := "again-" + t.Name()
 	settled(t, m.ch.ExchangeDeclare(exchange, "direct", true, false, false, false, nil))
@@ -234,7 +234,7 @@ func clientsDeaths(t *testing.T, m *mortal) {
 	}
 }
 
-// letterExpiration: a dead letter loses its expiration, and the next queue's time to live begins when it arrives.
+// letterExpiration (K03): a dead letter loses its expiration, and the next queue's time to live begins when it arrives.
 func letterExpiration(t *testing.T, m *mortal) {
 	third := m.declare(t, "third", nil)
 	m.declare(t, "second", to(t, "third", amqp.Table{"x-message-ttl": 400}))
@@ -260,7 +260,7 @@ func letterExpiration(t *testing.T, m *mortal) {
 	m.acked(t, third)
 }
 
-// laterTarget: messages expire without a consumer; a target that is not there yet is waited for.
+// laterTarget (K04): messages expire without a consumer; a target that is not there yet is waited for.
 func laterTarget(t *testing.T, m *mortal) {
 	const many = 200
 	strict := amqp.Table{"x-message-ttl": 100, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
@@ -288,7 +288,7 @@ func laterTarget(t *testing.T, m *mortal) {
 	}
 }
 
-// shortBehindLong: a message expires wherever it stands in its queue.
+// shortBehindLong (K05): a message expires wherever it stands in its queue.
 func shortBehindLong(t *testing.T, m *mortal) {
 	dead := m.declare(t, "dead", nil)
 	q := m.declare(t, "q", to(t, "dead", nil))
@@ -303,7 +303,7 @@ func shortBehindLong(t *testing.T, m *mortal) {
 	m.holds(t, q, 1)
 }
 
-// deliveryLimit: the failure beyond the limit is the message's death, at once.
+// deliveryLimit (K06): the failure beyond the limit is the message's death, at once.
 func deliveryLimit(t *testing.T, m *mortal) {
 	dead := m.declare(t, "dead", nil)
 	q := m.declare(t, "q", to(t, "dead", amqp.Table{"x-delivery-limit": 2}))
@@ -324,7 +324,7 @@ func deliveryLimit(t *testing.T, m *mortal) {
 	}
 }
 
-// nackAndReject: who returns a message with basic.nack did not fail.
+// nackAndReject (K07): who returns a message with basic.nack did not fail.
 func nackAndReject(t *testing.T, m *mortal) {
 	dead := m.declare(t, "dead", nil)
 	q := m.declare(t, "q", to(t, "dead", amqp.Table{"x-delivery-limit": 2}))
@@ -360,7 +360,7 @@ func nackAndReject(t *testing.T, m *mortal) {
 	m.holds(t, q, 2)
 }
 
-// failedGroup: what a lost connection held returns to its places as failed; who asks again gets the first one, however often.
+// failedGroup (K08): what a lost connection held returns to its places as failed; who asks again gets the first one, however often.
 func failedGroup(t *testing.T, m *mortal) {
 	q := m.declare(t, "q", nil)
 	m.publish(t, q, "1", "2", "3", "4", "5", "6", "7", "8")
@@ -385,7 +385,7 @@ func failedGroup(t *testing.T, m *mortal) {
 	}
 }
 
-// everyReturnCounts: a queue may be told, by argument or by policy, that giving back is a failure, too.
+// everyReturnCounts (K07): a queue may be told, by argument or by policy, that giving back is a failure, too.
 func everyReturnCounts(t *testing.T, m *mortal) {
 	dead := m.declare(t, "dead", nil)
 	limited := to(t, "dead", amqp.Table{"x-delivery-limit": 2})
@@ -426,7 +426,7 @@ func everyReturnCounts(t *testing.T, m *mortal) {
 	}
 }
 
-// exactlyFull: a queue with a limit that refuses publishes takes exactly so many, however they come, and counts what it refused.
+// exactlyFull (K10): a queue with a limit that refuses publishes takes exactly so many, however they come, and counts what it refused.
 func exactlyFull(t *testing.T, m *mortal) {
 	q := m.declare(t, "q", amqp.Table{"x-max-length": 5, "x-overflow": "reject-publish"})
 	conn := m.broker.Connect(t)
@@ -464,7 +464,7 @@ func exactlyFull(t *testing.T, m *mortal) {
 	m.counted(t, q, "rejected", 15+20+1)
 }
 
-// fullTarget: a full target takes what has room; the rest waits, and arrives once and in order as room is made.
+// fullTarget (K11): a full target takes what has room; the rest waits, and arrives once and in order as room is made.
 func fullTarget(t *testing.T, m *mortal) {
 	const many, room = 100, 10
 	target := m.declare(t, "target", amqp.Table{"x-max-length": room, "x-overflow": "reject-publish"})
@@ -493,7 +493,7 @@ func fullTarget(t *testing.T, m *mortal) {
 // parkingQueue is where messages go that failed too often in a queue without a dead-letter exchange.
 const parkingQueue = "amq.dead"
 
-// TestPoisonIsParked: a message that fails too often is never dropped. Without a dead-letter exchange it goes to the parking queue of its virtual host, which is made for it, and which has no limit.
+// TestPoisonIsParked (K07): a message that fails too often is never dropped. Without a dead-letter exchange it goes to the parking queue of its virtual host, which is made for it, and which has no limit.
 func TestPoisonIsParked(t *testing.T) {
 	harness.NeedProcess(t)
 	t.Parallel()

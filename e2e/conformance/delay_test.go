@@ -126,7 +126,7 @@ func (p *pair) arrive(t *testing.T, exchange, key, queue string, messages []due,
 	}
 }
 
-// delaysMixedAndHuge: messages come when they are due, in any order of delays and with integers of any width; one for next year waits and is listed.
+// delaysMixedAndHuge (K13; what is refused is in delayRefused): messages come when they are due, in any order of delays and with integers of any width; one for next year waits and is listed.
 func delaysMixedAndHuge(t *testing.T, p *pair) {
 	const x, year = "e2e-delays", 31_536_000_000
 	q := p.delayed(t, x, "direct", "k")
@@ -137,7 +137,7 @@ func delaysMixedAndHuge(t *testing.T, p *pair) {
 	}, "now plain first text fraction second third")
 }
 
-// delayedMandatory: what is to wait and could be routed is confirmed and not returned; what could not is returned at once and confirmed, and not kept.
+// delayedMandatory (K14, with relayIsHidden and TestDelaysAreCounted): what is to wait and could be routed is confirmed and not returned; what could not is returned at once and confirmed, and not kept.
 func delayedMandatory(t *testing.T, p *pair) {
 	const x = "e2e-delayed-mandatory"
 	q := p.delayed(t, x, "direct", "bound")

@@ -133,7 +133,7 @@ func TestQueueExpiresAfterRestart(t *testing.T) {
 	}
 }
 
-// TestPrioritiesOutliveRestart: strict priorities, capped at the queue's, in the log like all else; what has a time to live goes in time behind higher ones; what is returned comes first again.
+// TestPrioritiesOutliveRestart (K09): strict priorities, capped at the queue's, in the log like all else; what has a time to live goes in time behind higher ones; what is returned comes first again.
 func TestPrioritiesOutliveRestart(t *testing.T) {
 	harness.NeedProcess(t)
 	t.Parallel()
