@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/machine"
 )
 
@@ -129,17 +130,18 @@ func threadNanos(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// longest applies entries and keeps the longest time of the processor that one took.
+// longest applies entries and keeps the longest time of the processor that one took, and the sum.
 type longest struct {
 	*kindLoad
-	millis  float64
-	entries int
+	millis, sum float64
+	entries     int
 }
 
 func (l *longest) time(b *testing.B, apply func()) {
 	before := threadNanos(b)
 	apply()
-	l.millis = max(l.millis, float64(threadNanos(b)-before)/1e6)
+	took := float64(threadNanos(b)-before) / 1e6
+	l.millis, l.sum = max(l.millis, took), l.sum+took
 	l.entries++
 }
 
@@ -162,6 +164,29 @@ type longCase struct {
 	run   func(*testing.B, *longest)
 }
 
+// expireAnywhere adds a million messages that expire in no order, alike in nothing.
+func expireAnywhere(b *testing.B, l *longest) {
+	l.n = 0
+	l.describe = func(c *Command, n uint64) {
+		c.Flags, c.Expiration, c.BodyBytes = c.Flags|FlagHasExpiration, 1+scatter(n)%hour, uint32(scatter(n)>>40)
+	}
+	for range million / benchBatch {
+		l.next()
+		l.enqueue(b)
+	}
+}
+
+// stageLong stages the longest transaction.
+func stageLong(b *testing.B, l *longest) {
+	for range limits.TxCommandsMax / benchBatch {
+		list := make([]Command, benchBatch)
+		for i := range list {
+			list[i] = Command{Op: OpTxEnqueue, Session: 1, Tx: 1, BodyBytes: 100, Flags: FlagPersistent, Priority: uint8(i)}
+		}
+		l.apply(b, list...)
+	}
+}
+
 func longCases() []longCase {
 	hold := func(b *testing.B, l *longest) {
 		l.subscribe(b, 0)
@@ -174,6 +199,7 @@ func longCases() []longCase {
 		{"purge", Config{}, nil, func(b *testing.B, l *longest) { l.time(b, func() { l.apply(b, Command{Op: OpPurge}) }) }},
 		{"expire", Config{MessageTTL: LimitOf(hour)}, nil, func(b *testing.B, l *longest) { l.finish(b, 2*hour) }},
 		{"expire into the outbox", Config{MessageTTL: LimitOf(hour), DeadLetter: true}, nil, func(b *testing.B, l *longest) { l.finish(b, 2*hour) }},
+		{"expire here and there", Config{}, expireAnywhere, func(b *testing.B, l *longest) { l.finish(b, 2*hour) }},
 		{"shrink", Config{}, nil, func(b *testing.B, l *longest) {
 			l.time(b, func() {
 				l.m.Apply(machine.Stamp{}, &Command{Op: OpConfigure, Config: Config{Version: 2, MaxLength: LimitOf(1)}}, nil)
@@ -194,6 +220,14 @@ func longCases() []longCase {
 		{"node gone", Config{}, hold, func(b *testing.B, l *longest) {
 			l.time(b, func() { l.m.Apply(machine.Stamp{}, &Command{Op: OpNodeGone, Node: 2, Boot: Boot{Counter: 1}}, nil) })
 			l.finish(b, 1)
+		}},
+		{"commit a transaction", Config{}, stageLong, func(b *testing.B, l *longest) {
+			l.time(b, func() {
+				l.apply(b, Command{Op: OpTxCommit, Session: 1, Tx: 1, To: limits.TxCommandsMax / benchBatch * benchBatch})
+			})
+			if l.m.ready.sums.n < million+limits.TxCommandsMax-benchBatch {
+				b.Fatal(l.m.ready.sums.n)
+			}
 		}},
 		{"move from every page", Config{}, nil, func(b *testing.B, l *longest) {
 			var seqs []Seq
@@ -223,7 +257,7 @@ func BenchmarkLongestApply(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			worst, entries := 0.0, 0
+			worst, entries, mean := 0.0, 0, 0.0
 			for b.Loop() {
 				b.StopTimer()
 				l := &longest{kindLoad: newKindLoad(c.cfg, func(*Command, uint64) {})}
@@ -236,8 +270,9 @@ func BenchmarkLongestApply(b *testing.B) {
 				}
 				b.StartTimer()
 				c.run(b, l)
-				worst, entries = max(worst, l.millis), l.entries
+				worst, entries, mean = max(worst, l.millis), l.entries, l.sum/float64(l.entries)
 			}
+			b.ReportMetric(mean, "mean-ms")
 			b.ReportMetric(worst, "longest-ms")
 			b.ReportMetric(float64(entries), "entries")
 		})

@@ -60,7 +60,7 @@ func (k *checker) meet(set *seqSet, seq Seq) {
 func (k *checker) ready() {
 	r := &k.m.ready
 	var total sums
-	timers := 0
+	timers, next := 0, timer{}
 	for i := range r.levels {
 		l := &r.levels[i]
 		k.need((l.size() > 0) == (r.filled[i/64]&(1<<(i%64)) != 0), "priority %d: %d messages, wrong mark", i, l.size())
@@ -71,6 +71,8 @@ func (k *checker) ready() {
 			k.need(f.flags&^(FlagPersistent|FlagRedelivered) == 0, "message %d has flags %x", f.seq, f.flags)
 			k.need(f.born >= born && f.born <= k.m.seenMillis, "priority %d: message %d was born before %d", i, f.seq, last)
 			last, born = f.seq, f.born
+			k.need(f.due == 0 || f.due >= f.born, "message %d expires at %d, was born at %d", f.seq, f.due, f.born)
+			next = next.orSooner(timer{due: f.due, place: f.seq, priority: uint8(i)})
 			k.meet(&k.readySeqs, f.seq)
 			total.add(&record{bytes: f.bytes, flags: f.flags})
 			return true
@@ -85,33 +87,49 @@ func (k *checker) ready() {
 			total.add(&x)
 			if x.due != 0 {
 				timers++
-				k.need(r.timers != nil && r.timers.Has(timer{due: x.due, place: x.place}), "message %d has no timer", x.seq)
+				next = next.orSooner(x.timer())
+				k.need(r.timers != nil && r.timers.Has(x.timer()), "message %d has no timer", x.seq)
 			}
 			return true
 		})
 	}
 	k.need(r.timers == nil && timers == 0 || r.timers != nil && r.timers.Len() == timers, "counted %d timers", timers)
+	k.need(!r.nextKnown || r.next == next, "%v expires next, kept %v", next, r.next)
 	k.need(total == r.sums, "ready: counted %v, kept %v", total, r.sums)
 }
 
 // fifo looks at the pages of a fifo: each is the page of its messages, which belong to its window, and counts them right.
 func (k *checker) fifo(f *fifo) {
-	n, before := len(f.front)-f.first+len(f.back), f.packedBefore
+	n, empty, timers := len(f.front)-f.first+len(f.back), 0, 0
 	k.need(f.n == 0 || f.first < len(f.front), "a fifo of %d messages has none in front", f.n)
-	for i := len(f.pages) - 1; i >= f.head; i-- {
+	for i := f.head; i < len(f.pages); i++ {
 		p := &f.pages[i]
 		items := p.appendTo(nil)
 		n += len(items)
-		before -= uint64(len(items))
-		k.need(len(items) > 0 && len(items) == p.n && p.before == before, "page of window %d: counted %d, kept %d, %d before it, kept %d", p.start, len(items), p.n, before, p.before)
+		k.need(len(items) == p.n, "page of window %d: counted %d, kept %d", p.start, len(items), p.n)
 		if len(items) == 0 || p.n == 0 {
+			empty++
 			continue
 		}
 		again := pack(p.start, items)
 		k.need(string(again.runs) == string(p.runs) && again.first == p.first && again.last == p.last, "page of window %d is not that of its messages", p.start)
 		k.need(p.start%f.window == 0 && p.first >= p.start && p.last < p.start+f.window, "page of window %d has messages from %d to %d", p.start, p.first, p.last)
+		k.need((p.dues == nil) == (again.dues == nil), "page of window %d expires or does not", p.start)
+		if p.dues != nil && again.dues != nil {
+			timers++
+			k.need(string(again.dues.values) == string(p.dues.values) && again.dues.soonest == p.dues.soonest && again.dues.from == p.dues.from && (p.dues.second.due == 0 || p.dues.second == again.dues.second && p.dues.place == again.dues.place) && f.timers.Has(p.dues.soonest), "page of window %d expires at other times", p.start)
+		}
 	}
-	k.need(n == f.n, "fifo: counted %d, kept %d", n, f.n)
+	k.need(n == f.n && empty == f.empty, "fifo: counted %d messages, %d empty pages, kept %d, %d", n, empty, f.n, f.empty)
+	k.need(f.timers == nil && timers == 0 || f.timers != nil && f.timers.Len() == timers, "fifo: counted %d pages that expire", timers)
+	timed := 0
+	f.ascend(0, func(x *fresh) bool {
+		if x.due != 0 {
+			timed++
+		}
+		return true
+	})
+	k.need(timed == f.timed, "fifo: counted %d messages that expire, kept %d", timed, f.timed)
 }
 
 func visitOthers(l *level, visit func(record) bool) {

@@ -81,16 +81,18 @@ func (m *Machine) isExpired(x *record) bool {
 
 // expire lets ready messages die whose time is over: first by their own expiration, then by the queue's. It reports whether that is all of them; else the budget is used up.
 func (m *Machine) expire(out []Effect) (bool, []Effect) {
-	var x record
-	for m.ready.timed(&x) && x.due <= m.seenMillis {
+	for due, ok := m.ready.nextDue(); ok && due <= m.seenMillis; due, ok = m.ready.nextDue() {
 		if m.budget.deaths == 0 {
 			return false, out
 		}
-		out = m.kill(&x, ReasonExpired, out)
+		m.budget.deaths--
+		x := m.ready.takeNext()
+		out = m.die(&x, ReasonExpired, out)
 	}
 	if m.cfg.MessageTTL == 0 {
 		return true, out
 	}
+	var x record
 	for p := len(m.ready.levels) - 1; p >= 0; p-- {
 		for m.ready.levels[p].size() > 0 {
 			if m.ready.peekAt(uint8(p), &x); !m.isExpired(&x) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+
+	"github.com/google/btree"
 )
 
 const (
@@ -13,10 +15,11 @@ const (
 	fifoKeptMax = 512
 )
 
-// fresh is a ready message that was never assigned and has no expiration of its own: 24 bytes. Its priority is that of its level.
+// fresh is a ready message that was never assigned: 32 bytes. Its priority is that of its level.
 type fresh struct {
 	seq   Seq
 	born  int64
+	due   int64 // when it expires by its own expiration; 0: never
 	bytes uint32
 	flags Flags
 }
@@ -24,23 +27,36 @@ type fresh struct {
 // fifo holds fresh messages in the order of their seq. The oldest ones stand in front, the youngest in back, as they are; what is between, however much, in packed pages. Nothing is packed before back is twice as
 // long as a window, and a short queue only ever exchanges its two ends. Whether a message is packed is no state: see level.appendWindows.
 type fifo struct {
-	front []fresh // empty only if the fifo is
-	first int     // of the oldest message in front
-	pages []packed
-	head  int // of the oldest page
+	front []fresh  // empty only if the fifo is
+	first int      // of the oldest message in front
+	pages []packed // one that all messages were taken out of stays until there are many
+	head  int      // of the oldest page
+	empty int      // pages without messages
 	back  []fresh
 	n     int
-	// packedBefore is what the next page has as before.
-	packedBefore uint64
+	// timed is how many messages have an expiration of their own. timers are the soonest of pages, nil until needed, nexts where in front the one stands that is the soonest from a place on, if it is as long as front,
+	// backSoonest that of back if it is known.
+	timed       int
+	timers      *btree.BTreeG[timer]
+	nexts       []int16
+	backSoonest timer
+	backKnown   bool
+	scratch     []byte // for pages that messages are taken out of
 	// window is how many seqs a window covers; not above windowSeqs.
 	window Seq
 }
 
 func (f *fifo) push(x fresh) {
 	f.n++
+	if x.due != 0 {
+		f.timed++
+	}
 	if f.n == 1 {
 		f.front = append(f.front, x)
 		return
+	}
+	if x.due != 0 && f.backKnown {
+		f.backSoonest = f.backSoonest.orSooner(x.timer())
 	}
 	f.back = append(f.back, x)
 	if len(f.back) >= 2*int(f.window) {
@@ -68,6 +84,7 @@ func (f *fifo) pack() {
 		at = end
 	}
 	f.back = f.back[:copy(f.back, f.back[at:])]
+	f.backKnown = false
 }
 
 // windowOf returns the first seq of the window that seq belongs to.
@@ -80,17 +97,49 @@ func (f *fifo) append(p packed) {
 		clear(f.pages[kept:])
 		f.pages, f.head = f.pages[:kept], 0
 	}
-	p.before = f.packedBefore
-	f.packedBefore += uint64(p.n)
+	f.watch(&p)
 	f.pages = append(f.pages, p)
+}
+
+// watch notes when the first message of a page expires, unwatch forgets it.
+func (f *fifo) watch(p *packed) {
+	if p.dues == nil {
+		return
+	}
+	if f.timers == nil {
+		f.timers = newTree(byDue)
+	}
+	f.timers.ReplaceOrInsert(p.dues.soonest)
+}
+
+func (f *fifo) unwatch(p *packed) {
+	if p.dues != nil {
+		f.timers.Delete(p.dues.soonest)
+	}
 }
 
 // peek returns the oldest message; the fifo must not be empty.
 func (f *fifo) peek() *fresh { return &f.front[f.first] }
 
+// last returns a seq that no message is above.
+func (f *fifo) last() Seq {
+	switch {
+	case len(f.back) > 0:
+		return f.back[len(f.back)-1].seq
+	case f.head < len(f.pages):
+		return f.pages[len(f.pages)-1].last
+	case f.n > 0:
+		return f.front[len(f.front)-1].seq
+	}
+	return 0
+}
+
 // drop removes the oldest message.
 func (f *fifo) drop() {
 	f.n--
+	if f.front[f.first].due != 0 {
+		f.timed--
+	}
 	if f.first++; f.first == len(f.front) {
 		f.refill()
 	}
@@ -98,13 +147,21 @@ func (f *fifo) drop() {
 
 // refill puts what follows in front, which was used up.
 func (f *fifo) refill() {
-	f.front, f.first = f.front[:0], 0
+	f.front, f.first, f.nexts = f.front[:0], 0, f.nexts[:0]
+	for f.head < len(f.pages) && f.pages[f.head].n == 0 {
+		f.head++
+		f.empty--
+	}
+	if f.head == len(f.pages) {
+		f.pages, f.head = nil, 0
+	}
 	switch {
 	case f.head < len(f.pages):
 		at := f.head
 		if mutant == mutantPackedFromBehind {
 			at = len(f.pages) - 1
 		}
+		f.unwatch(&f.pages[at])
 		f.front = f.pages[at].appendTo(f.front)
 		f.pages[at] = packed{}
 		if at == f.head {
@@ -117,9 +174,11 @@ func (f *fifo) refill() {
 		}
 	case len(f.back) > 0:
 		f.front, f.back = f.back, f.front
+		f.backSoonest, f.backKnown = timer{}, true
 	default:
+		f.scratch = nil
 		if cap(f.front) > fifoKeptMax {
-			f.front = nil
+			f.front, f.nexts = nil, nil
 		}
 		if cap(f.back) > fifoKeptMax {
 			f.back = nil
@@ -132,10 +191,9 @@ func (f *fifo) ascend(seq Seq, visit func(x *fresh) bool) {
 	if !ascendItems(f.front[f.first:], seq, visit) {
 		return
 	}
-	pages := f.pages[f.head:]
 	var room [windowSeqs]fresh
-	for i := sort.Search(len(pages), func(i int) bool { return pages[i].last >= seq }); i < len(pages); i++ {
-		if !ascendItems(pages[i].appendTo(room[:0]), seq, visit) {
+	for i := f.pageOf(seq); i < len(f.pages); i++ {
+		if !ascendItems(f.pages[i].appendTo(room[:0]), seq, visit) {
 			return
 		}
 	}
@@ -160,40 +218,67 @@ func place(items []fresh, seq Seq) int {
 
 func compareSeq(x fresh, seq Seq) int { return cmp.Compare(x.seq, seq) }
 
+// pageOf returns the place of the first page whose last message is not below seq.
+func (f *fifo) pageOf(seq Seq) int {
+	pages := f.pages[f.head:]
+	return f.head + sort.Search(len(pages), func(i int) bool { return pages[i].last >= seq })
+}
+
 // below counts the messages with a lower seq.
 func (f *fifo) below(seq Seq) int {
 	front := f.front[f.first:]
 	n := place(front, seq)
-	if pages := f.pages[f.head:]; len(pages) > 0 {
-		i := sort.Search(len(pages), func(i int) bool { return pages[i].last >= seq })
-		if i == len(pages) {
-			n += int(f.packedBefore - pages[0].before)
-		} else {
-			n += int(pages[i].before-pages[0].before) + pages[i].below(seq)
-		}
+	i := f.pageOf(seq)
+	for j := f.head; j < i; j++ {
+		n += f.pages[j].n
+	}
+	if i < len(f.pages) {
+		n += f.pages[i].below(seq)
 	}
 	return n + place(f.back, seq)
 }
 
 // take takes out those of the messages, which are in ascending order, that it holds, as long as visit says so. It costs a look at each page that one of them may stand in.
 func (f *fifo) take(seqs []Seq, visit func(x *fresh) bool) {
-	t := taking{seqs: seqs, visit: visit}
+	f.takeAll(&taking{seqs: seqs, visit: visit, scratch: f.scratch})
+}
+
+func (f *fifo) takeAll(t *taking) {
 	kept := t.from(f.front[f.first:])
 	f.front = f.front[:f.first+kept]
+	if t.n > 0 {
+		f.nexts = f.nexts[:0]
+	}
 	t.fromPages(f)
-	f.back = f.back[:t.from(f.back)]
-	f.n -= t.n
+	kept = t.from(f.back)
+	f.backKnown = f.backKnown && kept == len(f.back)
+	f.back = f.back[:kept]
+	f.n, f.timed, f.scratch = f.n-t.n, f.timed-t.timed, t.scratch
 	if f.first == len(f.front) {
 		f.refill()
 	}
 }
 
+// takeOne takes out one message; false if it is not there.
+func (f *fifo) takeOne(seq Seq) (fresh, bool) {
+	t := taking{scratch: f.scratch}
+	one := [1]Seq{seq}
+	t.seqs = one[:]
+	f.takeAll(&t)
+	return t.found, t.n > 0
+}
+
 // taking is a take under way.
 type taking struct {
-	seqs    []Seq // what is still to be looked for
-	visit   func(x *fresh) bool
+	seqs    []Seq               // what is still to be looked for
+	visit   func(x *fresh) bool // nil: what is taken is noted in found
+	found   fresh
 	stopped bool
 	n       int    // taken so far
+	timed   int    // of those that have an expiration of their own
+	page    *dues  // of the page that messages are taken out of, nil if none of it expires
+	at      int    // of the first message of the run in the page
+	places  []int  // in the page, of what was taken out of it
 	last    Seq    // of those
 	scratch []byte // for pages
 }
@@ -206,7 +291,7 @@ func (t *taking) from(items []fresh) int {
 	kept := place(items, t.seqs[0])
 	for i := kept; i < len(items); i++ {
 		if t.isTaken(&items[i]) {
-			t.n++
+			t.count(&items[i])
 			continue
 		}
 		items[kept] = items[i]
@@ -221,38 +306,57 @@ func (t *taking) isTaken(x *fresh) bool {
 	if t.stopped || len(t.seqs) == 0 || t.seqs[0] != x.seq {
 		return false
 	}
-	t.stopped = !t.visit(x)
+	t.stopped = !t.accepts(x)
 	return !t.stopped && mutant != mutantTakenShown
 }
 
-// fromPages packs the pages anew that messages are taken out of. One that is empty goes.
+// accepts tells whether who takes wants a message, too.
+func (t *taking) accepts(x *fresh) bool {
+	if t.visit == nil {
+		t.found = *x
+		return true
+	}
+	return t.visit(x)
+}
+
+// count counts a message that is taken out.
+func (t *taking) count(x *fresh) {
+	t.n++
+	if x.due != 0 {
+		t.timed++
+	}
+}
+
+// fromPages packs the pages anew that messages are taken out of. Of those that are empty it makes an end when they are more than the others.
 func (t *taking) fromPages(f *fifo) {
-	pages, before := f.pages[f.head:], t.n
-	if len(t.seqs) == 0 || len(pages) == 0 || t.seqs[0] > pages[len(pages)-1].last {
-		return
-	}
-	kept := 0
-	for i := range pages {
-		p := pages[i]
-		if mutant != mutantPackedMiscounted {
-			p.before -= uint64(t.n - before)
+	for len(t.seqs) > 0 && !t.stopped {
+		i := f.pageOf(t.seqs[0])
+		if i == len(f.pages) {
+			break
 		}
-		if t.fromPage(&p); p.n > 0 {
-			pages[kept] = p
-			kept++
+		if p := &f.pages[i]; p.n > 0 {
+			f.unwatch(p)
+			if t.fromPage(p); p.n == 0 {
+				*p = packed{start: p.start, first: p.first, last: p.last}
+				f.empty++
+			}
+			f.watch(p)
 		}
+		t.skip(f.pages[i].last + 1)
 	}
-	clear(pages[kept:])
-	f.pages = f.pages[:f.head+kept]
-	f.packedBefore -= uint64(t.n - before)
+	if f.empty > (len(f.pages)-f.head)/2 {
+		live := slices.DeleteFunc(f.pages[f.head:], func(p packed) bool { return p.n == 0 })
+		f.pages, f.empty = f.pages[:f.head+len(live)], 0
+	}
 }
 
 // fromPage takes messages out of a page. Runs that are not touched stay as they are, but for one that follows one that was: what differs between them has changed.
 func (t *taking) fromPage(p *packed) {
 	t.skip(p.first)
-	if !t.reaches(p.last + 1) {
+	if !t.reaches(p.last+1) || p.n == 0 {
 		return
 	}
+	t.page, t.at, t.places = p.dues, 0, t.places[:0]
 	again, u, taken := newPacker(t.scratch[:0], p.start), newUnpacker(p.runs, p.start), t.n
 	first := t.seqs[0]
 	copied, changed := 0, false // runs[:copied] is done with; changed: what stands before the next run is not what it was
@@ -270,16 +374,23 @@ func (t *taking) fromPage(p *packed) {
 			again.flush()
 			copied, changed = u.pos, false
 		}
+		t.at += u.n
 	}
 	if again.flush(); !changed {
 		again.dst = append(again.dst, p.runs[copied:]...)
 	}
 	t.scratch = again.dst
-	if p.n -= t.n - taken; p.n > 0 && t.n > taken && mutant != mutantPackedTakenShown {
+	if mutant != mutantPackedMiscounted {
+		p.n -= t.n - taken
+	}
+	if p.n > 0 && t.n > taken && mutant != mutantPackedTakenShown {
 		p.runs = append(p.runs[:0], again.dst...)
 		if first == p.first || t.last == p.last {
 			p.measure()
 		}
+	}
+	if len(t.places) > 0 && p.dues != nil {
+		p.dropDues(t.places)
 	}
 }
 
@@ -298,12 +409,17 @@ func (t *taking) fromRun(x *run, to *packer) {
 	rest := *x
 	for t.reaches(x.seq + Seq(x.n)) {
 		at := t.seqs[0]
-		m := x.at(int(at - x.seq))
-		if t.stopped = !t.visit(&m); t.stopped {
+		i := int(at - x.seq)
+		m := x.at(i)
+		if t.page != nil {
+			m.due = t.page.at(t.at + i)
+		}
+		if t.stopped = !t.accepts(&m); t.stopped {
 			break
 		}
 		t.seqs = t.seqs[1:]
-		t.n++
+		t.count(&m)
+		t.places = append(t.places, t.at+i)
 		t.last = at
 		piece := rest
 		piece.n = int(at - rest.seq)

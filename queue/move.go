@@ -61,12 +61,12 @@ func (r *ready) take(seqs []Seq, visit func(x *record) bool) {
 		if l.size() == 0 {
 			continue
 		}
-		l.take(uint8(p), seqs, func(x *record) bool {
+		l.take(uint8(p), seqs, func(x *record, isOther bool) bool {
 			if !visit(x) {
 				return false
 			}
 			if x.due != 0 && mutant != mutantTakenTimerKept {
-				r.timers.Delete(timer{due: x.due, place: x.place})
+				r.unwatch(x, isOther)
 			}
 			r.seqs.remove(x.seq)
 			r.sums.sub(x)
@@ -78,8 +78,8 @@ func (r *ready) take(seqs []Seq, visit func(x *record) bool) {
 	}
 }
 
-// take takes out those of the messages that the level holds, in order, as long as visit says so.
-func (l *level) take(priority uint8, seqs []Seq, visit func(x *record) bool) {
+// take takes out those of the messages that the level holds, in order, as long as visit says so, which learns whether a message stood among the others.
+func (l *level) take(priority uint8, seqs []Seq, visit func(x *record, isOther bool) bool) {
 	next, going := 0, true
 	others := func(before Seq) {
 		for ; going && next < len(seqs) && seqs[next] < before; next++ {
@@ -87,7 +87,7 @@ func (l *level) take(priority uint8, seqs []Seq, visit func(x *record) bool) {
 				continue
 			}
 			if x, ok := l.others.Get(record{place: seqs[next]}); ok {
-				if going = visit(&x); going {
+				if going = visit(&x, true); going {
 					l.others.Delete(x)
 				}
 			}
@@ -96,7 +96,7 @@ func (l *level) take(priority uint8, seqs []Seq, visit func(x *record) bool) {
 	l.fresh.take(seqs, func(f *fresh) bool {
 		if others(f.seq); going {
 			x := fromFresh(f, priority)
-			going = visit(&x)
+			going = visit(&x, false)
 		}
 		return going
 	})

@@ -119,11 +119,16 @@ func TestFifoTakes(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 9))
 	f := fifo{window: windowSeqs}
 	var want []Seq
+	dues := make(map[Seq]int64)
 	next := Seq(1)
 	for round := range 600 {
+		expire := []func() int64{
+			func() int64 { return 0 }, func() int64 { return int64(next) + 1000 }, func() int64 { return int64(next) + 1 + g.Int64N(1<<(1+4*g.IntN(12))) }, func() int64 { return g.Int64N(2) * 1 << 50 },
+		}[round/20%4]
 		for range g.IntN([]int{3, 40, 3000}[round%3]) {
 			next += Seq(g.IntN(2))
-			f.push(fresh{seq: next})
+			dues[next] = expire()
+			f.push(fresh{seq: next, born: int64(next), due: dues[next]})
 			want = append(want, next)
 			next++
 		}
@@ -143,6 +148,9 @@ func TestFifoTakes(t *testing.T) {
 				return false
 			}
 			taken = append(taken, x.seq)
+			if x.due != dues[x.seq] {
+				t.Fatalf("round %d: %d expires at %d, want %d", round, x.seq, x.due, dues[x.seq])
+			}
 			return true
 		})
 		for _, seq := range want {
@@ -165,11 +173,23 @@ func TestFifoTakes(t *testing.T) {
 			f.drop()
 		}
 		checkFifo(t, &f, want, Seq(g.Uint64N(uint64(next)+2)))
+		checkDues(t, &f, want, dues)
 		if k := (checker{m: &Machine{}}); len(want) > 0 {
 			if k.fifo(&f); k.err != nil {
 				t.Fatalf("round %d: %v", round, k.err)
 			}
 		}
+	}
+}
+
+func checkDues(t *testing.T, f *fifo, want []Seq, dues map[Seq]int64) {
+	t.Helper()
+	soonest := timer{}
+	for _, seq := range want {
+		soonest = soonest.orSooner(timer{due: dues[seq], place: seq})
+	}
+	if got := f.soonest(); got != soonest {
+		t.Fatalf("%v expires first, want %v", got, soonest)
 	}
 }
 

@@ -73,5 +73,7 @@ const (
 	mutantSnapshotPagesStale
 	mutantRestsWithLetters
 	mutantRestsUndecided
+	mutantPackedForgetsDue
+	mutantSoonestStale
 	mutantsEnd
 )

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/warrenmq/warren/internal/codec"
@@ -121,17 +120,58 @@ type unpacker struct {
 func newUnpacker(src []byte, first Seq) unpacker { return unpacker{src: src, run: run{seq: first}} }
 
 func (u *unpacker) uvarint() uint64 {
-	if u.pos < len(u.src) && u.src[u.pos] < 0x80 {
-		u.pos++
-		return uint64(u.src[u.pos-1])
+	v := uint64(0)
+	for shift, pos := 0, u.pos; pos < len(u.src) && shift < 64; shift, pos = shift+7, pos+1 {
+		b := u.src[pos]
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 && (shift < 63 || b == 1) {
+			u.pos = pos + 1
+			return v
+		}
 	}
-	v, n := binary.Uvarint(u.src[u.pos:])
-	if n <= 0 {
-		u.bad = true
-		return 0
+	u.bad = true
+	return 0
+}
+
+// skipTo returns the seqs of messages i and j of a page that was not read yet: what next does without what nobody asks for.
+func (u *unpacker) skipTo(i, j int) (first, second Seq) {
+	src, pos, seq, at := u.src, 0, u.seq, 0
+	for {
+		control := src[pos]
+		u.pos = pos + 1
+		n := int(control>>runCountShift) + 1
+		if n > runCountMore {
+			n += int(u.uvarint())
+		}
+		if control&runSkips != 0 {
+			seq += Seq(u.uvarint())
+		}
+		if i >= at && i < at+n {
+			first = seq + Seq(i-at)
+		}
+		if j >= at && j < at+n {
+			second = seq + Seq(j-at)
+		}
+		if at, seq, pos = at+n, seq+Seq(n), u.pos; i < at && j < at {
+			return first, second
+		}
+		if control&runBytes != 0 {
+			pos = behindUvarint(src, pos)
+		}
+		if control&runFlags != 0 {
+			pos++
+		}
+		if control&runBorn != 0 {
+			pos = behindUvarint(src, pos)
+		}
 	}
-	u.pos += n
-	return v
+}
+
+func behindUvarint(src []byte, pos int) int {
+	for src[pos] >= 0x80 {
+		pos++
+	}
+	return pos + 1
 }
 
 // next reads one more run; false at the end, or when what follows is no run.
@@ -171,19 +211,26 @@ type packed struct {
 	start       Seq // of the window
 	first, last Seq
 	n           int
-	// before counts the messages that were packed before it and not taken out of the middle, so that differences of it say how many stand between pages.
-	before uint64
+	dues        *dues // nil if none expires by its own expiration
 }
 
 // pack makes a page of messages in ascending order, all of the window that begins with start.
 func pack(start Seq, items []fresh) packed {
 	var room [512]byte // most pages are shorter
+	var list [windowSeqs]int64
 	p := newPacker(room[:0], start)
+	timed := false
 	for i := range items {
 		p.addFresh(&items[i])
+		list[i] = items[i].due
+		timed = timed || list[i] != 0
 	}
 	p.flush()
-	return packed{runs: slices.Clone(p.dst), start: start, first: items[0].seq, last: items[len(items)-1].seq, n: len(items)}
+	page := packed{runs: slices.Clone(p.dst), start: start, first: items[0].seq, last: items[len(items)-1].seq, n: len(items)}
+	if timed {
+		page.setDues(items[0].born, list[:len(items)])
+	}
+	return page
 }
 
 // measure finds the first and the last message of a page that messages were taken out of.
@@ -199,9 +246,15 @@ func (p *packed) measure() {
 
 // appendTo appends the messages of a page.
 func (p *packed) appendTo(dst []fresh) []fresh {
+	before := len(dst)
 	for u := newUnpacker(p.runs, p.start); u.next(); {
 		for i := range u.n {
 			dst = append(dst, u.at(i))
+		}
+	}
+	if p.dues != nil {
+		for i := range dst[before:] {
+			dst[before+i].due = p.dues.at(i)
 		}
 	}
 	return dst

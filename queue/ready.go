@@ -4,6 +4,8 @@ import (
 	"math/bits"
 
 	"github.com/google/btree"
+
+	"github.com/warrenmq/warren/internal/invariant"
 )
 
 const (
@@ -17,8 +19,7 @@ func newTree[T any](less btree.LessFunc[T]) *btree.BTreeG[T] {
 	return btree.NewWithFreeListG(treeDegree, less, btree.NewFreeListG[T](treeSpares))
 }
 
-// level is the ready messages of one priority. Messages that were neither assigned nor staged and have no expiration of their own come in order of seq and stand in fresh; all
-// others stand in others. The head of the level is the one with the lower place of the two fronts, so a returned message is back at its original position.
+// level is the ready messages of one priority. Messages that were neither assigned nor staged come in order of seq and stand in fresh; all others stand in others. The head of the level is the one with the lower place of the two fronts, so a returned message is back at its original position.
 type level struct {
 	fresh  fifo
 	others *btree.BTreeG[record] // by place; nil until it is needed
@@ -39,8 +40,11 @@ type ready struct {
 	filled [4]uint64
 	seqs   seqSet
 	sums   sums
-	timers *btree.BTreeG[timer] // of those with an expiration of their own; nil until it is needed
+	timers *btree.BTreeG[timer] // of the levels' others that have an expiration of their own; nil until it is needed
 	window Seq                  // of the levels' fifos
+	// next is the message that expires first by its own expiration, nextKnown whether it is known; its due is 0 if there is none.
+	next      timer
+	nextKnown bool
 }
 
 // at returns the level of a priority.
@@ -57,22 +61,23 @@ func (r *ready) at(priority uint8) *level {
 
 // push adds a new message, whose seq is above all others.
 func (r *ready) push(x *record) {
-	if x.due != 0 {
-		r.putBack(x)
-		return
-	}
-	r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags, born: x.born})
+	r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags, born: x.born, due: x.due})
 	r.note(x)
 }
 
-// putBack adds a message that was assigned before, was staged, or has an expiration of its own.
+// putBack adds a message that was assigned before or was staged.
 func (r *ready) putBack(x *record) {
 	if mutant == mutantReturnsToTail && x.acquired > 0 {
-		r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags | FlagRedelivered, born: x.born})
+		r.at(x.priority).fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags | FlagRedelivered, born: x.born, due: x.due})
 		r.note(x)
 		return
 	}
 	l := r.at(x.priority)
+	if x.isPlain() && x.seq > l.fresh.last() { // of a transaction, most of all: nobody can tell it from one that just came
+		l.fresh.push(fresh{seq: x.seq, bytes: x.bytes, flags: x.flags, born: x.born, due: x.due})
+		r.note(x)
+		return
+	}
 	if l.others == nil {
 		l.others = newTree(byPlace)
 	}
@@ -81,7 +86,7 @@ func (r *ready) putBack(x *record) {
 		if r.timers == nil {
 			r.timers = newTree(byDue)
 		}
-		r.timers.ReplaceOrInsert(timer{x.due, x.place, x.priority})
+		r.timers.ReplaceOrInsert(x.timer())
 	}
 	r.note(x)
 }
@@ -90,7 +95,13 @@ func (r *ready) note(x *record) {
 	r.filled[x.priority/64] |= 1 << (x.priority % 64)
 	r.seqs.add(x.seq)
 	r.sums.add(x)
+	if x.due != 0 && r.nextKnown {
+		r.next = r.next.orSooner(x.timer())
+	}
 }
+
+// timer returns when the message expires by its own expiration.
+func (r *record) timer() timer { return timer{due: r.due, place: r.place, priority: r.priority} }
 
 // top returns the highest priority that has messages; there must be one.
 func (r *ready) top() uint8 {
@@ -127,43 +138,89 @@ func (r *ready) peekAt(priority uint8, x *record) {
 	*x = fromFresh(l.fresh.peek(), priority)
 }
 
-// drop removes a message, which is the head of its level or has an expiration of its own.
+// drop removes the head of a level.
 func (r *ready) drop(x *record) {
 	l := &r.levels[x.priority]
-	if l.fresh.n > 0 && l.fresh.peek().seq == x.seq {
-		l.fresh.drop()
-	} else {
+	isOther := l.fresh.n == 0 || l.fresh.peek().seq != x.seq
+	if isOther {
 		l.others.Delete(record{place: x.place})
+	} else {
+		l.fresh.drop()
 	}
 	if x.due != 0 && mutant != mutantTimerKept {
-		r.timers.Delete(timer{due: x.due, place: x.place})
+		r.unwatch(x, isOther)
 	}
-	if l.size() == 0 {
+	r.forget(x)
+}
+
+// forget follows when a message was taken out of its level.
+func (r *ready) forget(x *record) {
+	if r.levels[x.priority].size() == 0 {
 		r.filled[x.priority/64] &^= 1 << (x.priority % 64)
 	}
 	r.seqs.remove(x.seq)
 	r.sums.sub(x)
 }
 
-// timed returns the message with the earliest expiration of its own; false if there is none.
-func (r *ready) timed(x *record) bool {
-	if r.timers == nil {
-		return false
+// unwatch forgets when a message expires that was taken out.
+func (r *ready) unwatch(x *record, isOther bool) {
+	if isOther {
+		r.timers.Delete(x.timer())
 	}
-	t, ok := r.timers.Min()
-	if ok {
-		*x, _ = r.levels[t.priority].others.Get(record{place: t.place})
+	if r.next.place == x.place {
+		r.nextKnown = false
 	}
-	return ok
+}
+
+// takeNext takes out the message with the earliest expiration of its own, which is known, see nextDue.
+func (r *ready) takeNext() record {
+	next := r.next
+	l := &r.levels[next.priority]
+	if l.fresh.n > 0 && l.fresh.peek().seq == next.place {
+		x := fromFresh(l.fresh.peek(), next.priority)
+		r.drop(&x)
+		return x
+	}
+	x, isOther := record{place: next.place}, false
+	if l.others != nil {
+		x, isOther = l.others.Delete(x)
+	}
+	if !isOther {
+		f, ok := l.fresh.takeOne(next.place)
+		if !ok {
+			invariant.Failf("message %d is to expire and is not there", next.place)
+		}
+		x = fromFresh(&f, next.priority)
+	}
+	if mutant != mutantTimerKept {
+		r.unwatch(&x, isOther)
+	}
+	r.forget(&x)
+	return x
 }
 
 // nextDue returns the earliest expiration of a message's own.
 func (r *ready) nextDue() (millis int64, ok bool) {
-	if r.timers == nil {
-		return 0, false
+	if !r.nextKnown {
+		r.next, r.nextKnown = r.soonest(), true
 	}
-	t, ok := r.timers.Min()
-	return t.due, ok
+	return r.next.due, r.next.due != 0
+}
+
+// soonest looks for the message that expires first by its own expiration.
+func (r *ready) soonest() (t timer) {
+	if r.timers != nil {
+		t, _ = r.timers.Min()
+	}
+	for i, w := range r.filled {
+		for ; w != 0; w &= w - 1 {
+			p := i*64 + bits.TrailingZeros64(w)
+			f := r.levels[p].fresh.soonest()
+			f.priority = uint8(p)
+			t = t.orSooner(f)
+		}
+	}
+	return t
 }
 
 func (l *level) size() int {

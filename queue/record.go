@@ -17,7 +17,7 @@ type record struct {
 
 // fromFresh returns the record of a message that was never assigned.
 func fromFresh(f *fresh, priority uint8) record {
-	return record{seq: f.seq, place: f.seq, bytes: f.bytes, flags: f.flags, priority: priority, born: f.born}
+	return record{seq: f.seq, place: f.seq, bytes: f.bytes, flags: f.flags, priority: priority, born: f.born, due: f.due}
 }
 
 // flagFailed marks a returning message that comes back as a failure. It has the place of a flag that no message has.

@@ -158,7 +158,7 @@ func (r *restorer) ready() {
 	}
 }
 
-// level reads the messages of a level that are told one by one: from version 4 on those that are not plain.
+// level reads the messages of a level that are told one by one: from version 4 on those that are not plain, in version 4 those that expire, too.
 func (r *restorer) level(priority uint8) {
 	seq, born := Seq(0), int64(0)
 	for range r.Count(3) {
@@ -171,12 +171,15 @@ func (r *restorer) level(priority uint8) {
 		if !r.admit(&x) {
 			return
 		}
-		if !x.isPlain() {
+		r.need(x.due == 0 || x.due >= x.born || !x.isPlain(), "expiration of a plain message")
+		switch {
+		case !x.isPlain() || r.version == 4 && x.due != 0: // others of its window may be there
 			r.m.ready.putBack(&x)
-			continue
+		case r.version < 4:
+			r.m.ready.push(&x)
+		default:
+			r.need(false, "a plain message by itself")
 		}
-		r.need(r.version < 4, "a plain message by itself")
-		r.m.ready.push(&x)
 	}
 }
 

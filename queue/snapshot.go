@@ -5,8 +5,8 @@ import (
 )
 
 // snapshotVersion stands in the first octet of a snapshot. Version 1 had no evicted pipelines; 2 no times, deaths, limits of queues and sessions, and transactions;
-// 3 a record for every ready message.
-const snapshotVersion = 4
+// 3 a record for every ready message; 4 one for every message with an expiration of its own.
+const snapshotVersion = 5
 
 // recordHasCounts marks an encoded record that has acquired and failures, recordHasDue one that has due; they share an octet with the record's flags.
 const (

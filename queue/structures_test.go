@@ -236,7 +236,7 @@ func TestLayout(t *testing.T) {
 		name      string
 		got, want uintptr
 	}{
-		{"fresh", sizeOf(fresh{}), 24}, {"record", sizeOf(record{}), 48}, {"delivery", sizeOf(delivery{}), 64},
+		{"fresh", sizeOf(fresh{}), 32}, {"record", sizeOf(record{}), 48}, {"delivery", sizeOf(delivery{}), 64},
 		{"page per delivery", sizeOf(p) / deliveryPage, 64}, {"packed", sizeOf(packed{}), 64},
 	} {
 		if x.got > x.want {
@@ -260,6 +260,10 @@ func TestWaitingMessagesStaySmall(t *testing.T) {
 		{"alike in nothing", 8, func(i int) record {
 			return record{bytes: uint32(g.IntN(60_000)), born: int64(i * 300), flags: Flags(g.IntN(2))}
 		}},
+		{"alike, with an expiration", 3.5, func(i int) record { return record{bytes: 100, born: int64(i / 50), due: int64(i/50) + 60_000} }},
+		{"of any expiration within a day", 5, func(i int) record {
+			return record{bytes: 100, born: int64(i / 50), due: int64(i/50) + g.Int64N(86_400_000)}
+		}},
 		{"alike, of ten priorities", 4, func(i int) record { return record{bytes: 100, born: int64(i / 50), priority: uint8(i % 10)} }},
 	} {
 		r := ready{window: windowSeqs}
@@ -275,6 +279,9 @@ func TestWaitingMessagesStaySmall(t *testing.T) {
 			for j := f.head; j < len(f.pages); j++ {
 				n += f.pages[j].n
 				bytes += int(sizeOf(packed{})) + cap(f.pages[j].runs)
+				if d := f.pages[j].dues; d != nil {
+					bytes += int(sizeOf(dues{})+2*sizeOf(timer{})) + cap(d.values)
+				}
 			}
 		}
 		bytes += int(sizeOf(setPage{})) * len(r.seqs.pages) * n / count

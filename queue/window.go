@@ -11,7 +11,7 @@ import (
 // the seqs alone, so machines in the same state give the same bytes whatever each of them has packed.
 
 // isPlain tells whether a ready message has nothing that a fresh one has not, however it came to be ready.
-func (r *record) isPlain() bool { return r.acquired|r.failures == 0 && r.due == 0 && r.place == r.seq }
+func (r *record) isPlain() bool { return r.acquired|r.failures == 0 && r.place == r.seq }
 
 // appendTo appends the windows of the plain messages, then the others by place.
 func (l *level) appendTo(dst []byte) []byte {
@@ -61,6 +61,9 @@ func (l *level) appendWindows(dst []byte) []byte {
 	var room [windowSeqs]fresh
 	for i := f.head; i < len(f.pages); i++ {
 		p := &f.pages[i]
+		if p.n == 0 {
+			continue
+		}
 		upTo(p.start)
 		end := p.start + f.window
 		alone := next.seq >= end && (i+1 == len(f.pages) || f.pages[i+1].first >= end) && (len(f.back) == 0 || f.back[0].seq >= end) && w.isBefore(p.start)
@@ -89,13 +92,14 @@ func (l *level) plainFrom(seq Seq) fresh {
 		if !x.isPlain() {
 			return true
 		}
-		found = fresh{seq: x.seq, born: x.born, bytes: x.bytes, flags: x.flags}
+		found = fresh{seq: x.seq, born: x.born, due: x.due, bytes: x.bytes, flags: x.flags}
 		return false
 	})
 	return found
 }
 
-// windowWriter appends windows of messages that come in ascending order: of each its distance from the one before, counted from 1, and the bytes of its page. 0 is the end, which the caller appends.
+// windowWriter appends windows of messages that come in ascending order: of each its distance from the one before, counted from 1, the bytes of its page, and the values of its dues. 0 is the end, which the caller
+// appends.
 type windowWriter struct {
 	dst    []byte
 	size   Seq
@@ -103,6 +107,8 @@ type windowWriter struct {
 	start  Seq    // of the window that is open
 	isOpen bool
 	packer packer
+	born   int64   // of the first message of the window that is open
+	dues   []int64 // of its messages
 }
 
 // isBefore tells whether all windows so far lie before the one that begins with start.
@@ -113,15 +119,17 @@ func (w *windowWriter) add(x *fresh) {
 		w.flush()
 		w.start, w.isOpen = x.seq-x.seq%w.size, true
 		w.packer = newPacker(w.packer.dst[:0], w.start)
+		w.born, w.dues = x.born, w.dues[:0]
 	}
 	w.packer.addFresh(x)
+	w.dues = append(w.dues, x.due)
 }
 
 // flush appends the window that is open.
 func (w *windowWriter) flush() {
 	if w.isOpen {
 		w.packer.flush()
-		w.append(w.start, w.packer.dst)
+		w.append(w.start, w.packer.dst, appendDues(nil, w.born, w.dues))
 		w.isOpen = false
 	}
 }
@@ -129,13 +137,18 @@ func (w *windowWriter) flush() {
 // whole appends a page that is all of its window.
 func (w *windowWriter) whole(p *packed) {
 	w.flush()
-	w.append(p.start, p.runs)
+	var values []byte
+	if p.dues != nil {
+		values = p.dues.values
+	}
+	w.append(p.start, p.runs, values)
 }
 
-func (w *windowWriter) append(start Seq, page []byte) {
+func (w *windowWriter) append(start Seq, page, dues []byte) {
 	no := uint64(start/w.size) + 1
 	w.dst = codec.AppendUvarint(w.dst, no-w.ended)
 	w.dst = codec.AppendBytes(w.dst, page)
+	w.dst = codec.AppendBytes(w.dst, dues)
 	w.ended = no
 }
 
@@ -179,6 +192,9 @@ func (r *restorer) window(f *fifo, priority uint8, start Seq, born int64) int64 
 		return born
 	}
 	p.runs = slices.Clip(again.dst)
+	if r.dues(f, &p); r.Err() != nil {
+		return born
+	}
 	f.n += p.n
 	if f.n == p.n {
 		f.front = p.appendTo(f.front)
@@ -186,6 +202,32 @@ func (r *restorer) window(f *fifo, priority uint8, start Seq, born int64) int64 
 		f.append(p)
 	}
 	return born
+}
+
+// dues reads when the messages of a window of f expire. That the values are in the form that they have to have is seen by writing them anew.
+func (r *restorer) dues(f *fifo, p *packed) {
+	if r.version < 5 {
+		return
+	}
+	src := r.Bytes()
+	width := len(src) / p.n
+	if r.need(len(src)%p.n == 0 && width <= 8, "length of the dues of a window"); r.Err() != nil || len(src) == 0 {
+		return
+	}
+	var list [windowSeqs]int64
+	var items [windowSeqs]fresh
+	births := p.appendTo(items[:0])
+	d := dues{from: births[0].born, values: src, width: width}
+	for i := range births {
+		v := d.value(i)
+		r.need(v <= numberMax && (v == 0 || d.at(i) >= max(births[i].born, 1)), "dues of a window")
+		if list[i] = d.at(i); v != 0 {
+			f.timed++
+		}
+	}
+	if r.need(bytes.Equal(appendDues(nil, d.from, list[:p.n]), src), "form of the dues of a window"); r.Err() == nil {
+		p.setDues(d.from, list[:p.n])
+	}
 }
 
 // admitRun is admit for the messages of a run, which are ready.
