@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/warrenmq/warren/e2e/harness"
+	"github.com/warrenmq/warren/e2e/harness/rawamqp"
 )
 
 // TestNotices holds what the broker itself publishes: the firehose and events.
@@ -177,6 +178,58 @@ func firehoseOfCommits(t *testing.T, p *pair) {
 		t.Errorf("%q is traced", d.Body)
 	}
 	has(t, d, amqp.Table{"routing_keys": []any{queue, "blind"}, "routed_queues": []any{queue}, "channel": int32(1)})
+}
+
+// TestLostLettersAreTold: a queue whose dead letters have nowhere to go keeps a million of them and a little more; what dies then is lost, which an event and a metric tell.
+func TestLostLettersAreTold(t *testing.T) {
+	if !harness.Full() {
+		t.Skip("takes a million messages")
+	}
+	harness.NeedProcess(t)
+	const kept, lost = 1 << 20, 1000
+	b := harness.Start(t, harness.Options{})
+	b.AwaitHTTP(t)
+	m := &mortal{newPair(t, b), transient}
+	source := m.declare(t, "source", to(t, "nowhere", amqp.Table{"x-max-length": 1}))
+	events := m.spy(t, "amq.rabbitmq.event", "queue.letters.#")
+	c, err := rawamqp.Open(b.AMQP, rawamqp.Guest)
+	settled(t, err)
+	defer c.Close()
+	settled(t, c.OpenChannel(1))
+	publish := rawamqp.BodyHeader(1, 0).Append(rawamqp.Publish(1, source).Append(nil))
+	burst := strings.Repeat(string(publish), 1024)
+	for range kept / 1024 {
+		settled(t, c.SendRaw(burst))
+	}
+	m.fills(t, source, kept-1)
+	settled(t, c.SendRaw(strings.Repeat(string(publish), lost+1))) // the first of them fills it
+	d := told(t, events, "queue.letters.lost", amqp.Table{"name": source, "vhost": "/"})
+	if n, _ := d.Headers["lost"].(int64); n < 1 || n > lost {
+		t.Errorf("%v letters are told lost, of %d", d.Headers["lost"], lost)
+	}
+	m.fills(t, source, kept)
+	harness.Eventually(t, eventTimeout, func() error {
+		n, err := b.Metric("warren_dead_letters_lost_total")
+		if err == nil && n != lost {
+			err = errCount{int(n), lost}
+		}
+		return err
+	})
+}
+
+// fills waits until so many dead letters wait in a queue beside one message.
+func (m *mortal) fills(t *testing.T, queue string, dead int) {
+	t.Helper()
+	harness.Eventually(t, 2*time.Minute, func() error {
+		var q struct {
+			Dead int `json:"messages_dlx"`
+		}
+		m.broker.Get(t, harness.Path("queues", "/", queue), &q)
+		if q.Dead != dead {
+			return errCount{q.Dead, dead}
+		}
+		return nil
+	})
 }
 
 // limitEvents: limits and topic permissions are told when they are set and when they go.

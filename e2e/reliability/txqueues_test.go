@@ -16,7 +16,7 @@ func pairs() (many, kills int) {
 	return 3000, 4
 }
 
-// TestKillNineHalvesNoTransactionOverQueues: transactions that take from two queues and publish to two others, while the broker dies at random moments. Everything is in exactly one place, exactly once.
+// TestKillNineHalvesNoTransactionOverQueues (in full it goes on for some minutes: every kill waits for as many as some hundred commits): transactions that take from two queues and publish to two others, while the broker dies at random moments. Everything is in exactly one place, exactly once.
 func TestKillNineHalvesNoTransactionOverQueues(t *testing.T) {
 	t.Parallel()
 	many, kills := pairs()
