@@ -1,8 +1,16 @@
 package quorum
 
+import (
+	"errors"
+	"syscall"
+)
+
 // checkpoint writes a checkpoint in the background. A full disk, which a later checkpoint may survive, is told from damage and from a disk that cannot be trusted any more.
 func (h *Host) checkpoint(g *group) {
 	err := g.checkpoint()
+	if errors.Is(err, syscall.ENOSPC) && h.reserve.spend() {
+		err = g.checkpoint()
+	}
 	if err == nil {
 		return
 	}

@@ -39,6 +39,7 @@ type disk struct {
 	logTotal   int64              // log applied since the replica was loaded
 	milestones []milestone        // where in the log each limits.LogMilestoneBytes end
 	pins       []segment.Cut      // of state cuts that are being streamed
+	deadLeft   int64              // what the last checkpoint left of the message store that is not alive, in bytes
 	pinned     uint64             // the log says that it keeps an old file for this replica's entries up to here
 	cutAt      uint64             // the entry at which the library last took a snapshot and cut the log
 
@@ -221,7 +222,12 @@ func (g *group) checkpointCutting(how func() (dragonboat.SnapshotOption, bool)) 
 	g.mu.Lock()
 	pins := slices.Clone(d.pins)
 	g.mu.Unlock()
-	return d.store.Collect(c.cut, pins...)
+	err := d.store.Collect(c.cut, pins...)
+	st := d.store.Stats()
+	g.mu.Lock()
+	d.deadLeft = st.DiskBytes - st.LiveBytes // what was released since the cut is the next one's
+	g.mu.Unlock()
+	return err
 }
 
 // write makes the checkpoint durable and follows the queue until little is left for Sync.

@@ -49,6 +49,8 @@ type Config struct {
 	BodiesInMemoryBytes int64
 	// CheckpointLogBytes is how much log a queue writes between two checkpoints; 0 = limits.CheckpointLogBytes.
 	CheckpointLogBytes int64
+	// DiskReserveBytes is what is kept for the log and for checkpoints when the disk is full; 0 = nothing.
+	DiskReserveBytes int64
 	// ParkMillis is how long nobody must use a queue before its replicas stop; 0 = limits.ParkMillis.
 	ParkMillis int64
 	// ParkDeadlineMillis is how far off the next thing must be then that the queue has to do by itself; 0 = limits.ParkDeadlineMillis.
@@ -97,6 +99,7 @@ type Host struct {
 	checkpoints crew // writes checkpoints; who asks has marked the group's disk busy
 	shortener   shortener
 	bodyBytes   atomic.Int64
+	reserve     reserve
 	relieving   atomic.Bool // bodies are being brought out of memory
 	started     atomic.Bool
 	welcome     welcome
@@ -171,7 +174,7 @@ func Open(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, fs: cfg.FS, log: cfg.Log, clock: newClock(cfg.LeaseClock, cfg.WallClock), closed: make(chan struct{})}
 	adoptLogger(h)
 	h.life, h.end = context.WithCancel(context.Background())
-	h.shortener.host = h
+	h.shortener.host, h.reserve.host = h, h
 	h.checkpoints = crew{work: h.checkpoint, size: limits.CheckpointsAtOnce}
 	h.configurer = crew{work: (*group).configure, size: limits.StartsAtOnce}
 	h.parker = crew{work: h.park, size: limits.ParksAtOnce}

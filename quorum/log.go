@@ -20,7 +20,8 @@ func logDir(h *Host) string { return filepath.Join(h.cfg.Dir.Path(), "wal") }
 // openLog opens the log of all groups of this node. A directory that was used has one: without it, a node would vote again on what it has voted on.
 func (h *Host) openLog() error {
 	log, err := wal.Open(wal.Options{
-		FS: h.fs, Dir: logDir(h), Incarnation: h.cfg.Dir.Identity().NodeID, FileBytes: h.cfg.LogFileBytes, NeedCheckpoint: h.shortener.need, Damaged: h.noteLost, Fatal: h.report,
+		FS: h.fs, Dir: logDir(h), Incarnation: h.cfg.Dir.Identity().NodeID, FileBytes: h.cfg.LogFileBytes, NeedCheckpoint: h.shortener.need, Damaged: h.noteLost, Full: func() { go h.reserve.spend() },
+		Fatal: h.report,
 	})
 	var other *wal.IncarnationError
 	switch {

@@ -359,6 +359,7 @@ func (h *Host) reconciler() {
 	looked := 0 // nodes that were up when all queues of the node had been looked at
 	for h.wait(limits.ReconcileMillis*time.Millisecond, nil) == nil {
 		h.noteAll()
+		h.reclaim()
 		if up := h.upNodes(); up != looked && h.wakeShort(up) {
 			looked = up
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warrenmq/warren/config/limits"
+	"github.com/warrenmq/warren/internal/alarm"
 )
 
 // relieve brings bodies out of memory if all queues together have more of them there than the node's budget: those that hold most write a checkpoint and then give back what it wrote.
@@ -70,4 +71,41 @@ func (h *Host) relieveMost() (asked bool) {
 func (h *Host) Pressed() bool {
 	budget := h.cfg.BodiesInMemoryBytes
 	return h.bodyBytes.Load() > budget+max(budget/2, limits.BodiesExcessBytes)
+}
+
+// reclaim has the queues write checkpoints whose message stores hold much of messages that are gone: files go with a checkpoint only, and who acknowledges a long queue writes little log.
+func (h *Host) reclaim() {
+	short := alarm.Set(h.alarms.own.Load())&alarm.Disk != 0
+	if !short {
+		h.reserve.look()
+	}
+	h.slots.Range(func(_, v any) bool {
+		g, ok := v.(*slot).runner().(*group)
+		if !ok {
+			return true
+		}
+		g.mu.Lock()
+		ask := g.opened && g.failure == nil && !g.disk.busy && g.disk.holdsDead(short)
+		g.disk.busy = g.disk.busy || ask
+		g.mu.Unlock()
+		if ask {
+			h.checkpoints.add(g)
+		}
+		return true
+	})
+}
+
+// holdsDead tells whether a checkpoint would give back much space. Called with the replica's mu held, while no checkpoint is under way.
+func (d *disk) holdsDead(short bool) bool {
+	_, all := d.sizes()
+	st := d.store.Stats()
+	live := st.LiveBytes - st.ReleasedBytes
+	dead, least := all-live, int64(limits.StoreDeadBytesShort)
+	if !short {
+		least = limits.StoreDeadBytes
+		if dead < least+live {
+			return false
+		}
+	}
+	return dead-d.deadLeft >= least
 }

@@ -53,6 +53,15 @@ const (
 	BodiesLookMillis      = 50
 	BodiesLookMillisMax   = 1_000
 
+	// StoreDeadBytes is how much of a queue's message store may be left of messages that are gone, beside as much as is alive, until the queue is checkpointed, StoreDeadBytesShort the same while the node is short
+	// of disk space. Used by quorum.
+	StoreDeadBytes      = 32 << 20
+	StoreDeadBytesShort = 1 << 20
+
+	// DiskReserveBytes is what a node keeps for when the disk is full, a file of the log and some checkpoints: with those files of messages that are gone can go. DiskReserveMillis is the pause between two attempts to take it. Used by internal/node and quorum.
+	DiskReserveBytes  = 24 << 20
+	DiskReserveMillis = 60_000
+
 	// CatalogueSnapshotEntries is how many entries the catalogue applies between two snapshots. Used by quorum.
 	CatalogueSnapshotEntries = 4_096
 

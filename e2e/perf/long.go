@@ -33,20 +33,21 @@ func long(args []string) error {
 	flags := flag.NewFlagSet("long", flag.ExitOnError)
 	count := flags.Int("n", 10_000_000, "messages")
 	size := flags.Int("size", 100, "bytes of a message")
-	memory := flags.String("memory", "512MiB", "GOMEMLIMIT of the broker")
+	memory := flags.String("memory", "512MiB", "what the broker may take, as if that were the limit of its container")
 	parts := flags.Int("parts", 10, "how many parts of the way to show")
 	drain := flags.Int("drain", 0, "how many messages to drain (0: all)")
 	dir := flags.String("dir", "", "directory for the broker's files; a new temporary one if empty")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	opts := harness.Options{Dir: *dir, Env: []string{"GOMEMLIMIT=" + *memory}}
+	opts := harness.Options{Dir: *dir, Args: []string{"--set", "total_memory_available_override_value=" + *memory}}
 	b, end, err := prepare(opts)
 	if err != nil {
 		return err
 	}
 	defer end()
 	l := longTest{b: b, body: strings.Repeat("x", *size), parts: *parts}
+	go l.watch()
 	if *drain == 0 {
 		*drain = *count
 	}
@@ -60,6 +61,29 @@ type longTest struct {
 	b     *harness.Broker
 	body  string
 	parts int
+	peak  atomic.Int64 // the most anonymous memory that was seen, in KiB
+}
+
+// watch looks at the broker's memory until the process ends.
+func (l *longTest) watch() {
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		l.peak.Store(max(l.peak.Load(), int64(l.status()["RssAnon"])))
+	}
+}
+
+// status is what the kernel says of the broker's memory, in KiB; nothing while it does not run.
+func (l *longTest) status() map[string]int {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(l.b.Pid()) + "/status")
+	if err != nil {
+		return nil
+	}
+	values := make(map[string]int)
+	for line := range strings.Lines(string(status)) {
+		if key, rest, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(rest, " kB\n") {
+			values[key], _ = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(rest, " kB\n")))
+		}
+	}
+	return values
 }
 
 func (l *longTest) run(count, drain int) error {
@@ -299,20 +323,8 @@ func readFrames(c *rawamqp.Conn, r *bufio.Reader, visit func(class, method uint1
 	}
 }
 
-// memory tells what the kernel says of the broker's memory.
+// memory tells what the broker takes, and the most that it took since it was asked last.
 func (l *longTest) memory() string {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(l.b.Pid()) + "/status")
-	if err != nil {
-		return err.Error()
-	}
-	var shown []string
-	for _, line := range strings.Split(string(status), "\n") {
-		for _, key := range []string{"RssAnon", "VmHWM"} {
-			if value, ok := strings.CutPrefix(line, key+":"); ok {
-				kib, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
-				shown = append(shown, fmt.Sprintf("%s %d MiB", key, kib>>10))
-			}
-		}
-	}
-	return strings.Join(shown, " ")
+	now := l.status()
+	return fmt.Sprintf("RssAnon %d MiB, at most %d MiB; VmHWM %d MiB", now["RssAnon"]>>10, l.peak.Swap(0)>>10, now["VmHWM"]>>10)
 }

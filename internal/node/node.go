@@ -201,7 +201,7 @@ func (n *node) openHost(ctx context.Context, dir *datadir.Dir, damaged error, po
 		Dir: dir, Damaged: damaged, Name: n.cfg.NodeName, Address: n.cfg.Cluster.Advertise, ClusterName: n.cfg.Cluster.Name, Founding: founding, Log: n.log, OnFatal: n.fail,
 		Ceilings: quorum.Ceilings{Queues: n.cfg.Cluster.QueuesMax, Exchanges: n.cfg.Cluster.ExchangesMax, VHosts: n.cfg.Cluster.VHostsMax},
 		Cluster:  quorum.Cluster{Listener: port, Secret: n.secret, Join: n.cfg.Cluster.Join, TLS: n.certs.betweenNodes()}, OnFenced: n.fenced,
-		ParkMillis: n.cfg.Cluster.ParkAfter.Milliseconds(), BodiesInMemoryBytes: n.memory.Bodies,
+		ParkMillis: n.cfg.Cluster.ParkAfter.Milliseconds(), BodiesInMemoryBytes: n.memory.Bodies, DiskReserveBytes: limits.DiskReserveBytes,
 	})
 }
 

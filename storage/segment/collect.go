@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -14,6 +15,8 @@ const (
 	compactSegmentsMax = 4
 	// aliveDivisor: a file is compacted when less than one in aliveDivisor of its bytes is alive.
 	aliveDivisor = 4
+	// deadBytesMax is how much of all files may be dead beside as much as is alive; beyond it files are compacted of which more is alive.
+	deadBytesMax = 32 << 20
 	// compactActiveBytesMin is from what length on the active file is worth compacting, too.
 	compactActiveBytesMin = 1 << 20
 )
@@ -214,12 +217,7 @@ func (s *Store) compact() (removed bool, err error) {
 			return false, err
 		}
 	}
-	var victims []*segmentFile
-	for _, seg := range s.segments {
-		if seg != s.active && seg.liveBytes*aliveDivisor < seg.end && len(victims) < compactSegmentsMax {
-			victims = append(victims, seg)
-		}
-	}
+	victims := s.victims()
 	if len(victims) == 0 {
 		return false, nil
 	}
@@ -232,6 +230,36 @@ func (s *Store) compact() (removed bool, err error) {
 		return false, err
 	}
 	return s.removeEmpty()
+}
+
+// victims are the sealed files to compact: those that are mostly dead, then, while too much of all files is dead, those with the most.
+func (s *Store) victims() []*segmentFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*segmentFile
+	excess := -s.limit.deadBytesMax
+	for _, seg := range s.segments {
+		excess += seg.end - 2*seg.liveBytes
+		if seg != s.active {
+			list = append(list, seg)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *segmentFile) int { return cmp.Compare(b.end-b.liveBytes, a.end-a.liveBytes) })
+	n := 0
+	for _, seg := range list {
+		if n == compactSegmentsMax {
+			break
+		}
+		if seg.liveBytes*aliveDivisor >= seg.end && excess <= 0 {
+			continue
+		}
+		excess -= seg.end - seg.liveBytes
+		list[n] = seg
+		n++
+	}
+	list = list[:n]
+	slices.SortFunc(list, func(a, b *segmentFile) int { return cmp.Compare(a.number, b.number) })
+	return list
 }
 
 // rewrite appends the live records of a sealed file to the active one.

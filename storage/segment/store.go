@@ -64,10 +64,11 @@ type limits struct {
 	segmentBytesMax       int64
 	directBodyBytes       int
 	compactActiveBytesMin int64
+	deadBytesMax          int64
 }
 
 var defaultLimits = limits{
-	segmentBytesMax: SegmentBytesMax, directBodyBytes: directBodyBytes, compactActiveBytesMin: compactActiveBytesMin,
+	segmentBytesMax: SegmentBytesMax, directBodyBytes: directBodyBytes, compactActiveBytesMin: compactActiveBytesMin, deadBytesMax: deadBytesMax,
 }
 
 // Stats says how much a store holds.
@@ -76,6 +77,8 @@ type Stats struct {
 	Records int
 	// LiveBytes is what live records take on disk, and those that were released and not collected yet.
 	LiveBytes int64
+	// ReleasedBytes is about what of them the released ones take: as if all were of one length.
+	ReleasedBytes int64
 	// DiskBytes is the length of all segment files, with what is not written yet.
 	DiskBytes int64
 	// Segments is the number of segment files.
@@ -336,6 +339,9 @@ func (s *Store) Stats() Stats {
 	for _, seg := range s.segments {
 		st.LiveBytes += seg.liveBytes
 		st.DiskBytes += seg.end
+	}
+	if s.pending > 0 {
+		st.ReleasedBytes = int64(float64(st.LiveBytes) * float64(s.pending) / float64(s.index.n))
 	}
 	return st
 }

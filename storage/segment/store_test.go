@@ -447,3 +447,36 @@ func TestRetain(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadBytesAreBounded: messages left here and there keep no more than as much again, and a little, of files that are neither full nor nearly empty.
+func TestDeadBytesAreBounded(t *testing.T) {
+	const body, n = 1000, 4000
+	s, err := open(storage.OS, t.TempDir(), nil, limits{segmentBytesMax: 64 << 10, directBodyBytes: 64 << 10, compactActiveBytesMin: 1 << 10, deadBytesMax: 100 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for seq := range uint64(n) {
+		if err := s.Append(seq, make([]byte, body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seq := range uint64(n) {
+		if seq%10 >= 3 {
+			s.Release(seq, seq)
+		}
+	}
+	for range n * body / (64 << 10) / compactSegmentsMax {
+		if err := s.Collect(s.Cut()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := s.Stats(); st.Records != 3*n/10 || st.DiskBytes > 2*st.LiveBytes+100<<10 {
+		t.Errorf("%d records of %d bytes take %d", st.Records, st.LiveBytes, st.DiskBytes)
+	}
+	for seq := uint64(0); seq < n; seq += 10 {
+		if got, err := s.Read(seq); err != nil || len(got) != body {
+			t.Fatalf("record %d: %d bytes, %v", seq, len(got), err)
+		}
+	}
+}

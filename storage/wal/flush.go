@@ -256,6 +256,9 @@ func (l *Log) withSpace(op func() error) error {
 		l.mu.Lock()
 		l.stats.Full++
 		l.mu.Unlock()
+		if l.opts.Full != nil {
+			l.opts.Full()
+		}
 		select {
 		case <-l.stop:
 			return ErrClosed

@@ -48,6 +48,8 @@ type Options struct {
 	// Damaged, unless it is nil, is told while Open runs of the replicas of which something was lost to damage, when that is sure to be all. When it returns nil the log forgets all that it has of them, for good, and goes on with
 	// the others; the caller must have noted durably that these replicas are never started again. Its error is Open's. The files of the log are as they were found, and may be copied.
 	Damaged func([]Lost) error
+	// Full is told, again and again, that a write waits for space on a full disk. It must not block nor call the log. nil is allowed.
+	Full func()
 	// Fatal is told once that a write or a sync failed: the process must stop. It must not call the log. nil is allowed.
 	Fatal func(error)
 }
