@@ -82,12 +82,33 @@ func TestLongBodiesWaitForMemory(t *testing.T) {
 		one.sync(1)
 		<-sent
 		two.sync(1)
+		synctest.Wait() // until the queue has both
 		if n := b.queueNamed("q").counts().Ready; n != 2 {
 			t.Errorf("%d messages came, want 2", n)
 		}
 		begin(one)
 		_ = one.nc.Close()
 		time.Sleep(2 * lingerMax)
+		if used := b.publishes.used.Load(); used != 0 {
+			t.Errorf("%d bytes stay counted", used)
+		}
+	})
+}
+
+// TestBodyBeyondTheBudgetWaitsForItself: a body that is longer than the whole budget goes on to all its queues when it has come: nobody else will make room for it.
+func TestBodyBeyondTheBudgetWaitsForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startBroker(t, func(o *Options) { o.PublishBytesMax = 1 << 20 })
+		r := b.open()
+		r.declare("q")
+		r.declare("other")
+		for _, q := range []string{"q", "other"} {
+			r.call(1, &amqp.QueueBind{Queue: q, Exchange: "amq.fanout"}, "queue.bind-ok")
+		}
+		r.confirm()
+		go r.write(message(1, "amq.fanout", "", make([]byte, 5<<20)))
+		r.expect("basic.ack delivery-tag=1")
+		synctest.Wait()
 		if used := b.publishes.used.Load(); used != 0 {
 			t.Errorf("%d bytes stay counted", used)
 		}

@@ -37,17 +37,19 @@ func (c *conn) signal() {
 	}
 }
 
-// admitPublish holds a publish back while too much of the connection, or of all of them, is not answered. Confirms and completions make room.
-func (c *conn) admitPublish(w *work) bool {
-	if c.publishRoom() {
+// admitPublish holds a publish back while too much of the connection, or of all of them, is not answered. Confirms and completions make room. A body that was let in is there already, and may be what
+// takes the room.
+func (ch *channel) admitPublish(w *work) bool {
+	if ch.publishRoom() {
 		return true
 	}
-	return c.await(w, func() bool { return c.publishRoom() || c.b.publishes.enlist(c) && c.publishRoom() })
+	return ch.c.await(w, func() bool { return ch.publishRoom() || ch.c.b.publishes.enlist(ch.c) && ch.publishRoom() })
 }
 
-func (c *conn) publishRoom() bool {
+func (ch *channel) publishRoom() bool {
+	c := ch.c
 	own := c.inflightBytes.Load()
-	return own < c.b.publishes.share && c.inflightCount.Load() < limits.UnconfirmedPublishesMax && c.b.publishes.hasRoom(own == 0)
+	return own < c.b.publishes.share && c.inflightCount.Load() < limits.UnconfirmedPublishesMax && (ch.reserved.Load() > 0 || c.b.publishes.hasRoom(own == 0))
 }
 
 // admitBody holds a message with a long body back, before that comes, until the node has memory for it, and takes that. A connection that has begun another body is let through: what holds it up must

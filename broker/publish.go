@@ -127,7 +127,7 @@ func (ch *channel) publish() error {
 		return errUnimplemented("immediate=true")
 	}
 	w := ch.w
-	if !ch.c.admitPublish(w) || p.immediate && !ch.c.admitReply(w) {
+	if !ch.admitPublish(w) || p.immediate && !ch.c.admitReply(w) {
 		return nil
 	}
 	env := p.env.b
@@ -428,9 +428,9 @@ func (ch *channel) enqueue(targets, histories []meta.QueueID) {
 			q = histories[i-len(targets)]
 			forgetExpiration(cmd)
 		}
-		if i > 0 && !ch.c.publishRoom() { // a message may go to many queues
+		if i > 0 && !ch.publishRoom() { // a message may go to many queues
 			ch.touch()
-			if !ch.c.admitPublish(w) {
+			if !ch.admitPublish(w) {
 				return
 			}
 		}
