@@ -134,6 +134,7 @@ func TestUnfinishedBodyIsGivenUp(t *testing.T) {
 		if n := b.queueNamed("q").counts().Ready; n != 1 {
 			t.Errorf("%d messages came, want 1", n)
 		}
+		synctest.Wait() // who is cut leaves by itself
 		if n := len(b.connections()); n != 1 {
 			t.Errorf("%d connections are left, want 1", n)
 		}
