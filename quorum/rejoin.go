@@ -54,6 +54,12 @@ func (h *Host) rejoin(ctx context.Context, damaged error) error {
 	return nil
 }
 
+// KnowsOthers tells whether a data directory is that of a node which has others.
+func KnowsOthers(fsys storage.FS, dir string) bool {
+	p, err := openPeers(fsys, dir)
+	return err == nil && p.joined() && len(p.nodes()) > 1
+}
+
 // otherAddresses are where other nodes of the cluster may be reached, as far as can still be read, and as configured.
 func (h *Host) otherAddresses() (list []string) {
 	if known, err := openPeers(h.fs, h.cfg.Dir.Path()); err == nil {

@@ -137,7 +137,7 @@ func (n *node) start(ctx context.Context) error {
 	return nil
 }
 
-// openDir opens the data directory. One whose identity is damaged is opened, too, with what is wrong with it: the node may have others that take it in anew.
+// openDir opens the data directory. One whose identity is damaged is opened, too, with what is wrong with it, if it is that of a node that has others: they may take it in anew.
 func openDir(path string) (dir *datadir.Dir, damaged, err error) {
 	dir, err = datadir.Open(storage.OS, path)
 	var corrupt *storage.CorruptError
@@ -145,6 +145,9 @@ func openDir(path string) (dir *datadir.Dir, damaged, err error) {
 		return dir, nil, err
 	}
 	damaged = err
+	if !quorum.KnowsOthers(storage.OS, path) {
+		return nil, nil, damaged // it may be anybody's directory
+	}
 	if dir, err = datadir.OpenDamaged(storage.OS, path); err != nil {
 		return nil, nil, damaged
 	}
