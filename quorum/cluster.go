@@ -459,7 +459,7 @@ func (h *Host) answerJoin(request []byte) ([]byte, error) {
 		return nil, errors.New("the request to join cannot be read")
 	}
 	if r.Len() > 0 && r.Bool() { // nobody told it to begin anew
-		if err := h.mayReplace(n.Name); err != nil {
+		if err := mayReplace(h.Catalogue().View, n.Name); err != nil {
 			return nil, err
 		}
 	}

@@ -35,7 +35,7 @@ type Config struct {
 	Damaged error
 	// FS is where queues keep checkpoints and bodies; storage.OS if nil.
 	FS storage.FS
-	// RaftFS replaces the file system of the library's own files in tests: its flags and the directories of snapshots. Its log is on FS.
+	// RaftFS replaces the file system of the library's own files in tests: its flags and the directories of snapshots; LibraryFS makes it what it is elsewhere. Its log is on FS.
 	RaftFS vfs.FS
 	// LogFileBytes is the length of a file of the Raft log; 0 = limits.WALFileBytes.
 	LogFileBytes int64
@@ -303,7 +303,7 @@ func (h *Host) nodeHostConfig(factory config.TransportFactory) config.NodeHostCo
 		RaftAddress:       h.nodeHostID,
 		RaftEventListener: leaderListener{h},
 		Expert: config.ExpertConfig{
-			FS:                  raftFS{cmp.Or(h.cfg.RaftFS, vfs.Default)},
+			FS:                  cmp.Or(h.cfg.RaftFS, LibraryFS(vfs.Default)),
 			TransportFactory:    factory,
 			NodeRegistryFactory: newRegistry(h.nodeHostID),
 			LogDBFactory:        logFactory{h.store},

@@ -44,7 +44,7 @@ func (r *machineRoom) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r.h, err = Open(ctx, Config{
-		Dir: dir, FS: r.disk, RaftFS: r.raft, Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), CheckpointLogBytes: r.log, BodiesInMemoryBytes: cmp.Or(r.bodies, 64<<10), LogFileBytes: cmp.Or(r.logFile, 256<<10),
+		Dir: dir, FS: r.disk, RaftFS: LibraryFS(r.raft), Name: "rabbit@test", Address: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler), CheckpointLogBytes: r.log, BodiesInMemoryBytes: cmp.Or(r.bodies, 64<<10), LogFileBytes: cmp.Or(r.logFile, 256<<10),
 		Founding: []meta.Command{{Op: meta.OpPutVHost, VHost: meta.VHost{Name: "/"}}},
 	})
 	if err != nil {

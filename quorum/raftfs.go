@@ -13,6 +13,9 @@ import (
 // it again.
 type raftFS struct{ vfs.FS }
 
+// LibraryFS is a file system as the library gets it.
+func LibraryFS(fs vfs.FS) vfs.FS { return raftFS{fs} }
+
 const (
 	groupDirsPrefix = "snapshot-part-"
 	groupDirPrefix  = "snapshot-"

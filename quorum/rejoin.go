@@ -9,6 +9,7 @@ import (
 
 	"github.com/warrenmq/warren/config/limits"
 	"github.com/warrenmq/warren/internal/codec"
+	"github.com/warrenmq/warren/meta"
 	"github.com/warrenmq/warren/quorum/link"
 	"github.com/warrenmq/warren/quorum/transport"
 	"github.com/warrenmq/warren/storage"
@@ -83,7 +84,7 @@ func (h *Host) askAnew(ctx context.Context, addresses []string, request []byte) 
 			return response, nil
 		}
 		var no *transport.JoinError
-		if errors.As(err, &no) && (no.Text == errOnlyReplica.Error() || no.Text == errVoter.Error()) {
+		if errors.As(err, &no) && (no.Text == errNeeded.Error() || no.Text == errVoter.Error()) {
 			return nil, err
 		}
 		h.log.Warn("a node did not take this one in anew yet", "address", addr, "error", err)
@@ -95,13 +96,12 @@ func (h *Host) askAnew(ctx context.Context, addresses []string, request []byte) 
 
 // What a cluster gives up with a node only a person can give up.
 var (
-	errOnlyReplica = errors.New("queues have their only replica on it: restore its files, or have it join with an empty directory")
-	errVoter       = errors.New("it votes on the catalogue, and a new node would not: restore its files, or have it join with an empty directory")
+	errNeeded = errors.New("queues would have no majority without its replicas: restore its files, or have it join with an empty directory")
+	errVoter  = errors.New("it votes on the catalogue, and a new node would not: restore its files, or have it join with an empty directory")
 )
 
-// mayReplace tells whether the cluster can do without a node of that name: no queue has its only replica there, and a new node has its vote on the catalogue.
-func (h *Host) mayReplace(name string) error {
-	v := h.Catalogue().View
+// mayReplace tells whether the cluster of a view can do without a node of that name: of every queue the other members are a majority, which can take in new ones, and a new node has its vote on the catalogue.
+func mayReplace(v *meta.View, name string) error {
 	n := v.NodeNamed(name)
 	if n == nil {
 		return nil
@@ -112,8 +112,8 @@ func (h *Host) mayReplace(name string) error {
 		}
 	}
 	for q := range v.QueuesByID() {
-		if _, member := q.MemberOn(n.ID); member && q.Durable && len(q.Members) == 1 {
-			return errOnlyReplica
+		if _, member := q.MemberOn(n.ID); member && q.Durable && len(q.Members)-1 <= len(q.Members)/2 {
+			return errNeeded
 		}
 	}
 	return nil

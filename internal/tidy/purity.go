@@ -2,13 +2,16 @@ package tidy
 
 import (
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/token"
 	"go/types"
+	"os/exec"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // impure are the packages of the standard library that tell something that replicas do not share, with what lies below them.
@@ -236,7 +239,18 @@ type checked struct {
 	err  error
 }
 
+// findSources has the sources of the standard library found also by a binary that does not know where they are (-trimpath).
+var findSources = sync.OnceFunc(func() {
+	if build.Default.GOROOT != "" {
+		return
+	}
+	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
+		build.Default.GOROOT = strings.TrimSpace(string(out))
+	}
+})
+
 func newChecker(t *Tree) *checker {
+	findSources()
 	return &checker{
 		tree: t, std: importer.ForCompiler(token.NewFileSet(), "source", nil),
 		done: map[string]*checked{}, sorted: map[*ast.CallExpr]bool{},

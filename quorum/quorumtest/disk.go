@@ -10,6 +10,7 @@ import (
 
 	"github.com/lni/vfs"
 
+	"github.com/warrenmq/warren/quorum"
 	"github.com/warrenmq/warren/storage"
 	"github.com/warrenmq/warren/storage/storagetest"
 )
@@ -20,7 +21,7 @@ type raftDisk struct{ m *storagetest.Mem }
 var _ vfs.FS = raftDisk{}
 
 // forLibrary is the disk in the only wrapping in which the library takes a file system that is not its own: one that injects errors, none here.
-func (d raftDisk) forLibrary() vfs.FS { return vfs.Wrap(d, noErrors{}) }
+func (d raftDisk) forLibrary() vfs.FS { return vfs.Wrap(quorum.LibraryFS(d), noErrors{}) }
 
 type noErrors struct{}
 
