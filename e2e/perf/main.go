@@ -61,6 +61,22 @@ func prepare(opts harness.Options) (*harness.Broker, func(), error) {
 	}, nil
 }
 
+// start is prepare, and the broker takes connections.
+func start(opts harness.Options) (*harness.Broker, func(), error) {
+	b, end, err := prepare(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = b.Exec(); err == nil {
+		err = b.AwaitAMQP(startTimeout)
+	}
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return b, end, nil
+}
+
 func declare(args []string) error {
 	flags := flag.NewFlagSet("declare", flag.ExitOnError)
 	count := flags.Int("n", 200, "queues")
@@ -70,17 +86,11 @@ func declare(args []string) error {
 		return err
 	}
 	if *url == "" {
-		b, end, err := prepare(harness.Options{})
+		b, end, err := start(harness.Options{})
 		if err != nil {
 			return err
 		}
 		defer end()
-		if err := b.Exec(); err != nil {
-			return err
-		}
-		if err := b.AwaitAMQP(startTimeout); err != nil {
-			return err
-		}
 		*url = b.AMQPURL()
 	}
 	times, err := measure.Declares(*url, *kind, *count)

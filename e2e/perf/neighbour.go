@@ -39,17 +39,11 @@ func neighbour(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	b, end, err := prepare(harness.Options{})
+	b, end, err := start(harness.Options{})
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := b.Exec(); err != nil {
-		return err
-	}
-	if err := b.AwaitAMQP(startTimeout); err != nil {
-		return err
-	}
 	n := neighbours{b: b, body: make([]byte, *size), pause: time.Duration(*size) * time.Second / time.Duration(*rate)}
 	if err := n.prepare(int(*fill / int64(*size))); err != nil {
 		return fmt.Errorf("%w\n%s", err, b.LogTail())
