@@ -266,18 +266,25 @@ func TestLettersComeTwiceOrNever(t *testing.T) {
 	})
 }
 
+// lettersUnderWay has many messages die in a queue; their letters stand in the log of the target's leader, which leads the source, too, and nowhere else.
+func (c *Cluster) lettersUnderWay(many int) (source, target meta.QueueID, leader *Node) {
+	c.T.Helper()
+	source, target = c.declareWith("source", letters("", "target")), c.declareWith("target", nil)
+	c.wake(source)
+	c.wake(target)
+	leader = c.AwaitLeader(target)
+	c.lead(source, leader)
+	c.SetRaftFaults(blocked(target))
+	c.newPost(c.Node(4)).send(source, many)
+	c.dead(source, many)
+	return source, target, leader
+}
+
 // TestLettersGoBeforeTheyArrived: letters have their targets, none has arrived, and the leader of their queue dies; then they have arrived, the queue has not heard of it, and its leader dies again.
 func TestLettersGoBeforeTheyArrived(t *testing.T) {
 	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
 		const many = 200 // one run
-		source, target := c.declareWith("source", letters("", "target")), c.declareWith("target", nil)
-		c.wake(source)
-		c.wake(target)
-		leader := c.AwaitLeader(target)
-		c.lead(source, leader)
-		c.SetRaftFaults(blocked(target))
-		c.newPost(c.Node(4)).send(source, many)
-		c.dead(source, many)
+		source, target, leader := c.lettersUnderWay(many)
 		c.Pass(time.Second)
 		leader.Kill()           // with the run in its log and nowhere else
 		c.Pass(5 * time.Second) // others lead
@@ -298,14 +305,7 @@ func TestLettersGoBeforeTheyArrived(t *testing.T) {
 func TestFormerLeaderWaitsForWhatWasOverwritten(t *testing.T) {
 	Run(t, Options{Nodes: 4, Latency: time.Millisecond}, func(c *Cluster) {
 		const many = 50
-		source, target := c.declareWith("source", letters("", "target")), c.declareWith("target", nil)
-		c.wake(source)
-		c.wake(target)
-		leader := c.AwaitLeader(target)
-		c.lead(source, leader)
-		c.SetRaftFaults(blocked(target))
-		c.newPost(c.Node(4)).send(source, many)
-		c.dead(source, many)
+		source, target, leader := c.lettersUnderWay(many)
 		c.SetRaftFaults(blocked(source))
 		c.Until(10*time.Second, "all have arrived", func() bool { return c.Counts(target).Ready == many })
 		c.Pass(100 * time.Millisecond) // the source is to note it
